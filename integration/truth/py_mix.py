@@ -73,7 +73,8 @@ class OtelApi:
     """Scopes by the current spans of the OpenTelemetry SDK; nothing of Dovetail is imported."""
 
     def __init__(self):
-        from opentelemetry import context, trace
+        from opentelemetry import context
+        from opentelemetry.context.context import Context
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
         self.tracer = TracerProvider().get_tracer("mix")
@@ -81,8 +82,7 @@ class OtelApi:
 
         def remote(k):
             ids = SpanContext(trace_id(k), trace_id(k), True, TraceFlags(1))
-            return set_span_in_context(NonRecordingSpan(ids), trace_context())
-        trace_context = __import__("opentelemetry.context.context", fromlist=["Context"]).Context
+            return set_span_in_context(NonRecordingSpan(ids), Context())
         self.remote = remote
 
     def trace(self, k):

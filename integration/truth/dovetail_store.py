@@ -64,10 +64,11 @@ def ledgers(store):
 
 
 def interval(count, n):
-    """The share's 95% interval as the product prints it: p -+ 1.96 sqrt(p(1-p)/n)."""
-    p = count / n
-    half = 1.96 * (p * (1 - p) / n) ** 0.5
-    return p - half, p + half
+    """The share's 95% interval as the product prints it (Wilson)."""
+    z, p = 1.96, count / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
+    return centre - half, centre + half
 
 
 def must(claim, text):

@@ -11,6 +11,7 @@
 #ifndef STATS_H
 #define STATS_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include "../proto/wire.h"
 
@@ -44,6 +45,30 @@ struct ledger {
     LEDGER_FIELDS(X)
 #undef X
 };
+
+/* What is counted outside the pipeline, by the thread named; relaxed atomics, read by the pipeline for reports. */
+#define EDGE_FIELDS(X)                                                                                               \
+    X(samples)           /* sampler: those it had to drop, so that samples = ... + lost_queue holds */               \
+    X(lost_queue)        /* sampler: likewise */                                                                     \
+    X(messages_forged)   /* ingest */                                                                                \
+    X(messages_version)  /* ingest, sampler (HELLO) */                                                               \
+    X(messages_bad)      /* ingest, sampler */                                                                       \
+    X(traces_written)    /* writer */                                                                                \
+    X(traces_lost)       /* pipeline, writer */                                                                      \
+    X(samples_written)   /* writer */                                                                                \
+    X(threads_armed)     /* sampler */                                                                               \
+    X(threads_failed)    /* sampler */
+
+struct edge_counts {
+#define X(name) _Atomic uint64_t name;
+    EDGE_FIELDS(X)
+#undef X
+};
+
+#define edge_count(counter, n) atomic_fetch_add_explicit(&(counter), (n), memory_order_relaxed)
+
+/* Adds them to *sum. */
+void edge_counts_add(const struct edge_counts *e, struct ledger *sum);
 
 void ledger_add(struct ledger *sum, const struct ledger *x);
 /* Appends a JSON object of all fields, and of the shim's counts with prefix "shim_" if shim is not NULL. */

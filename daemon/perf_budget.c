@@ -1,0 +1,92 @@
+/*
+ * perf_budget: how large a sample ring a thread gets. Declared in perf_open.h.
+ *
+ * Rings are locked memory: without CAP_IPC_LOCK the kernel counts them against perf_event_mlock_kb for each CPU of the user, then
+ * against RLIMIT_MEMLOCK (kernel/events/core.c, perf_mmap). Large rings are for the first threads; what is left is for many.
+ */
+#include "perf_open.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    LARGE_RING_PAGES = 16,    /* holds 7 samples of 8 KiB stack: 70 ms at 99 Hz, drained every 200 ms by watermark */
+    LARGE_RING_THREADS = 512, /* 34 MiB */
+    FP_RING_PAGES = 2,        /* 4 samples of 127 frames */
+    LEAF_RING_PAGES = 1,
+    HOLD_SAMPLES = 4,
+    CAP_BIT_IPC_LOCK = 14,
+};
+
+static long read_long(const char *path, long otherwise)
+{
+    long v = otherwise;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return v;
+    if (fscanf(f, "%ld", &v) != 1)
+        v = otherwise;
+    fclose(f);
+    return v;
+}
+
+static bool have_ipc_lock(void)
+{
+    char line[128];
+    unsigned long long caps = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    if (!f)
+        return false;
+    while (fgets(line, sizeof line, f) && sscanf(line, "CapEff: %llx", &caps) != 1)
+        ;
+    fclose(f);
+    return caps >> CAP_BIT_IPC_LOCK & 1;
+}
+
+void perf_budget_read(struct perf_budget *b)
+{
+    long kb = read_long("/proc/sys/kernel/perf_event_mlock_kb", 516);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    struct rlimit lim;
+    *b = (struct perf_budget){.limit_bytes = (uint64_t)kb * 1024 * (uint64_t)(cpus > 0 ? cpus : 1)};
+    b->unlimited = have_ipc_lock() || read_long("/proc/sys/kernel/perf_event_paranoid", 2) < 0;
+    if (getrlimit(RLIMIT_MEMLOCK, &lim) != 0)
+        return;
+    if (lim.rlim_cur == RLIM_INFINITY)
+        b->unlimited = true;
+    else
+        b->limit_bytes += lim.rlim_cur;
+}
+
+static uint32_t dwarf_pages(uint32_t stack_bytes, uint32_t page_bytes)
+{
+    uint32_t record = stack_bytes + 1024; /* registers, a kernel chain of about 100 frames */
+    uint32_t pages = 1;
+    while (pages * page_bytes < record * HOLD_SAMPLES)
+        pages *= 2;
+    return pages;
+}
+
+static bool fits(const struct perf_budget *b, uint32_t pages, uint32_t page_bytes, uint64_t limit)
+{
+    return b->unlimited || b->used_bytes + (uint64_t)(pages + 1) * page_bytes <= limit;
+}
+
+struct perf_plan perf_budget_plan(const struct perf_budget *b, enum perf_native native, uint32_t stack_bytes,
+                                  uint32_t page_bytes)
+{
+    if (native == PERF_NATIVE_DWARF && b->n_threads < LARGE_RING_THREADS) {
+        uint32_t pages = dwarf_pages(stack_bytes, page_bytes);
+        if (b->unlimited && pages < LARGE_RING_PAGES)
+            pages = LARGE_RING_PAGES;
+        if (fits(b, pages, page_bytes, b->limit_bytes / 2))
+            return (struct perf_plan){pages, PERF_NATIVE_DWARF};
+    }
+    if (native != PERF_NATIVE_LEAF && fits(b, FP_RING_PAGES, page_bytes, b->limit_bytes))
+        return (struct perf_plan){FP_RING_PAGES, PERF_NATIVE_FP};
+    if (fits(b, LEAF_RING_PAGES, page_bytes, b->limit_bytes))
+        return (struct perf_plan){LEAF_RING_PAGES, PERF_NATIVE_LEAF};
+    return (struct perf_plan){0, PERF_NATIVE_LEAF};
+}

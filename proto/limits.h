@@ -19,6 +19,7 @@ enum {
     DVT_MAX_FRAME_NAME = 512,   /* bytes of a function name */
     DVT_MAX_PATH = 1024,        /* bytes of a file name */
     DVT_MAX_CONTROL = 65536,    /* bytes of one packet on the control socket */
+    DVT_MAX_STATUS_PART = 60000, /* bytes of JSON in one STATUS message */
     DVT_MAX_MESSAGE = 4 << 20,  /* bytes of one ZeroMQ message */
     DVT_MAX_BATCH = 65536,      /* scopes or stacks in one message */
     DVT_MAX_SERVICE = 128,      /* bytes */

@@ -134,7 +134,7 @@ struct dvt_scope_rec {
 };
 
 /* A batch of one thread's scopes, in the order they closed. Column form, read in place.
- * A column's bytes: u8 kind, u8 width (0,1,2,4,8), then be64... see PROTOCOL.md "Columns". */
+ * A column's bytes: u8 kind, u8 width (0,1,2,4,8), base, values; see PROTOCOL.md "Columns". */
 struct dvt_col {
     const uint8_t *p; /* values, little-endian, width bytes each */
     uint64_t base;
@@ -151,7 +151,8 @@ struct dvt_scopes { /* decoded SCOPES message */
     const uint8_t *spans;        /* [n] 8 bytes each */
     const uint8_t *parent_spans; /* [n] 8 bytes each, or NULL: all zero */
     const uint8_t *traces;       /* [n_traces] 16 bytes each; column `trace` indexes it */
-    uint32_t n_traces, n_names, n_labelsets;
+    uint32_t n_traces, n_names, n_labelsets; /* each <= n */
+    uint32_t n_labels;                       /* in all label sets together */
     struct dvt_str names_raw;     /* msgpack array of str, validated; see dvt_wire_str_at */
     struct dvt_str labelsets_raw; /* msgpack array of arrays [k, v, k, v, ...], validated */
     struct dvt_str links_raw;     /* msgpack array of [scope index, bin 16*k], or empty */
@@ -219,6 +220,8 @@ struct dvt_buf {
 void dvt_buf_init(struct dvt_buf *b, size_t max);
 void dvt_buf_fini(struct dvt_buf *b);
 int dvt_buf_append(struct dvt_buf *b, const void *p, size_t n);
+/* Makes room for n more bytes at b->p + b->n; the caller adds to b->n what it wrote there. */
+int dvt_buf_reserve(struct dvt_buf *b, size_t n);
 
 int dvt_wire_put_hello(struct dvt_buf *b, const struct dvt_hello *m);
 int dvt_wire_put_welcome(struct dvt_buf *b, const struct dvt_welcome *m);
@@ -270,6 +273,8 @@ int dvt_wire_get_stacks(struct dvt_str map, struct dvt_stacks *ret, struct dvt_e
 int dvt_wire_next_thread(struct dvt_str map, size_t *pos, struct dvt_thread_info *ret, struct dvt_err *err);
 int dvt_wire_next_code(struct dvt_str map, size_t *pos, struct dvt_code_info *ret, struct dvt_err *err);
 int dvt_wire_next_dropped(struct dvt_str map, size_t *pos, struct dvt_dropped *ret, struct dvt_err *err);
+/* The time that the counts of a DROPPED message stand for. */
+int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64_t *ret_end_ns, struct dvt_err *err);
 int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_t *ret_now_ns,
                         struct dvt_err *err); /* HEARTBEAT and BYE */
 

@@ -1,0 +1,225 @@
+/*
+ * wire_scopes_put: encodes SCOPES, one thread's batch of scopes in column form; PROTOCOL.md "SCOPES".
+ *
+ * One pass over the records spreads their fields into columns and numbers the distinct traces, names and label sets; then
+ * each column is packed by itself. Called by a shim's sender thread, never on an application's thread.
+ */
+#include "wire_cols.h"
+#include "wire_intern.h"
+#include "wire_scopes.h"
+
+#include <stdlib.h>
+
+/* All working memory of one call, from one allocation. */
+struct work {
+    const struct dvt_scope_rec *v;
+    size_t n;
+    uint64_t *col[DVT_N_SCOPES_COLS]; /* [n] each */
+    struct dvt_intern traces, names, labelsets;
+    size_t n_with_links;
+    bool has_parent_spans;
+};
+
+static int check(const struct dvt_scope_rec *v, size_t n)
+{
+    if (n > DVT_MAX_BATCH)
+        return DVT_ELIMIT;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].n_labels > DVT_MAX_LABELS || v[i].n_links > DVT_MAX_LINKS)
+            return DVT_ELIMIT;
+        if (v[i].parent_serial && v[i].parent_serial >= v[i].serial)
+            return DVT_EINVAL;
+    }
+    return 0;
+}
+
+static int work_init(struct work *w, const struct dvt_scope_rec *v, size_t n)
+{
+    uint32_t n_slots = dvt_intern_slots(n);
+    size_t cols_bytes = DVT_N_SCOPES_COLS * n * sizeof(uint64_t);
+    char *p = malloc(cols_bytes + 3 * (n_slots + n) * sizeof(uint32_t));
+    if (!p)
+        return DVT_ENOMEM;
+    *w = (struct work){.v = v, .n = n};
+    for (unsigned i = 0; i < DVT_N_SCOPES_COLS; i++)
+        w->col[i] = (uint64_t *)p + i * n;
+    uint32_t *u = (uint32_t *)(p + cols_bytes);
+    memset(u, 0, 3 * n_slots * sizeof *u);
+    struct dvt_intern *tables[] = {&w->traces, &w->names, &w->labelsets};
+    for (size_t i = 0; i < 3; i++)
+        *tables[i] = (struct dvt_intern){u + i * n_slots, u + 3 * n_slots + i * n, n_slots - 1, 0};
+    return 0;
+}
+
+static void work_fini(struct work *w)
+{
+    free(w->col[0]);
+}
+
+/* ---- what is the same ---- */
+
+static bool same_trace(const void *records, uint32_t a, uint32_t b)
+{
+    const struct dvt_scope_rec *v = records;
+    return memcmp(&v[a].trace, &v[b].trace, sizeof v->trace) == 0;
+}
+
+static bool same_name(const void *records, uint32_t a, uint32_t b)
+{
+    const struct dvt_scope_rec *v = records;
+    return dvt_str_eq(v[a].name, v[b].name);
+}
+
+static bool same_labels(const void *records, uint32_t a, uint32_t b)
+{
+    const struct dvt_scope_rec *x = (const struct dvt_scope_rec *)records + a;
+    const struct dvt_scope_rec *y = (const struct dvt_scope_rec *)records + b;
+    if (x->n_labels != y->n_labels)
+        return false;
+    if (x->labels == y->labels)
+        return true;
+    for (uint32_t i = 0; i < x->n_labels; i++)
+        if (!dvt_str_eq(x->labels[i].key, y->labels[i].key) || !dvt_str_eq(x->labels[i].value, y->labels[i].value))
+            return false;
+    return true;
+}
+
+static uint64_t hash_labels(const struct dvt_scope_rec *s)
+{
+    uint64_t h = s->n_labels;
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        h = dvt_intern_hash(h, s->labels[i].key.p, s->labels[i].key.n);
+        h = dvt_intern_hash(h, s->labels[i].value.p, s->labels[i].value.n);
+    }
+    return h;
+}
+
+/* ---- spreading ---- */
+
+static void spread_numbers(struct work *w, size_t i)
+{
+    const struct dvt_scope_rec *s = &w->v[i];
+    w->col[DVT_COL_END][i] = s->end_ns;
+    w->col[DVT_COL_DUR][i] = s->end_ns - s->start_ns;
+    w->col[DVT_COL_HEAD_CLOSE][i] = s->head_close;
+    w->col[DVT_COL_HEAD_SPAN][i] = s->head_close - s->head_open;
+    w->col[DVT_COL_SERIAL][i] = s->serial;
+    w->col[DVT_COL_PARENT_BACK][i] = s->parent_serial ? s->serial - s->parent_serial : 0;
+    w->col[DVT_COL_FLAGS][i] = s->flags;
+    w->n_with_links += s->n_links > 0;
+    w->has_parent_spans |= !dvt_span_id_is_zero(&s->parent_span);
+}
+
+static void spread_references(struct work *w, uint32_t i)
+{
+    const struct dvt_scope_rec *s = &w->v[i];
+    uint64_t trace[2];
+    memcpy(trace, &s->trace, sizeof trace);
+    w->col[DVT_COL_TRACE][i] =
+        dvt_intern(&w->traces, dvt_intern_mix(dvt_intern_mix(0, trace[0]), trace[1]), i, w->v, same_trace);
+    w->col[DVT_COL_NAME][i] = dvt_intern(&w->names, dvt_intern_hash(0, s->name.p, s->name.n), i, w->v, same_name);
+    w->col[DVT_COL_LABELSET][i] = dvt_intern(&w->labelsets, hash_labels(s), i, w->v, same_labels);
+}
+
+/* ---- packing ---- */
+
+static void pack_ids(struct dvt_packer *k, const struct work *w)
+{
+    uint8_t *p;
+    msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_SPANS);
+    p = dvt_pack_bin_room(k, w->n * sizeof(struct dvt_span_id));
+    for (size_t i = 0; p && i < w->n; i++)
+        memcpy(p + i * sizeof(struct dvt_span_id), &w->v[i].span, sizeof(struct dvt_span_id));
+    if (w->has_parent_spans) {
+        msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_PARENT_SPANS);
+        p = dvt_pack_bin_room(k, w->n * sizeof(struct dvt_span_id));
+        for (size_t i = 0; p && i < w->n; i++)
+            memcpy(p + i * sizeof(struct dvt_span_id), &w->v[i].parent_span, sizeof(struct dvt_span_id));
+    }
+    msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_TRACES);
+    p = dvt_pack_bin_room(k, w->traces.n * sizeof(struct dvt_trace_id));
+    for (uint32_t i = 0; p && i < w->traces.n; i++)
+        memcpy(p + i * sizeof(struct dvt_trace_id), &w->v[w->traces.first[i]].trace, sizeof(struct dvt_trace_id));
+}
+
+static void pack_cut(struct dvt_packer *k, struct dvt_str s, size_t max)
+{
+    s.n = dvt_utf8_cut(s.p, s.n, max);
+    dvt_pack_str(k, s);
+}
+
+static void pack_names(struct dvt_packer *k, const struct work *w)
+{
+    msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_NAMES);
+    msgpack_pack_array(&k->pk, w->names.n);
+    for (uint32_t i = 0; i < w->names.n; i++)
+        pack_cut(k, w->v[w->names.first[i]].name, DVT_MAX_NAME);
+}
+
+static void pack_labelsets(struct dvt_packer *k, const struct work *w)
+{
+    msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_LABELSETS);
+    msgpack_pack_array(&k->pk, w->labelsets.n);
+    for (uint32_t i = 0; i < w->labelsets.n; i++) {
+        const struct dvt_scope_rec *s = &w->v[w->labelsets.first[i]];
+        msgpack_pack_array(&k->pk, 2 * (size_t)s->n_labels);
+        for (uint32_t l = 0; l < s->n_labels; l++) {
+            pack_cut(k, s->labels[l].key, DVT_MAX_LABEL_KEY);
+            pack_cut(k, s->labels[l].value, DVT_MAX_LABEL_VALUE);
+        }
+    }
+}
+
+static void pack_links(struct dvt_packer *k, const struct work *w)
+{
+    msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_LINKS);
+    msgpack_pack_array(&k->pk, w->n_with_links);
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->v[i].n_links == 0)
+            continue;
+        msgpack_pack_array(&k->pk, 2);
+        msgpack_pack_uint64(&k->pk, i);
+        msgpack_pack_bin_with_body(&k->pk, w->v[i].links, w->v[i].n_links * sizeof(struct dvt_trace_id));
+    }
+}
+
+static void pack_cols(struct dvt_packer *k, const struct work *w)
+{
+    for (unsigned i = 0; i < DVT_N_SCOPES_COLS; i++) {
+        bool rises = i == DVT_COL_END || i == DVT_COL_HEAD_CLOSE || i == DVT_COL_SERIAL;
+        msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_COLS + i);
+        dvt_col_pack(k, w->col[i], w->n, rises, 0);
+    }
+}
+
+int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_t settled_head, uint64_t settled_ns,
+                        const struct dvt_scope_rec *v, size_t n)
+{
+    struct work w;
+    struct dvt_packer k;
+    int rc = check(v, n);
+    if (!rc)
+        rc = work_init(&w, v, n);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        spread_numbers(&w, i);
+        spread_references(&w, (uint32_t)i);
+    }
+    dvt_pack_begin(&k, b);
+    unsigned n_pairs = DVT_SCOPES_ALWAYS_PAIRS + (unsigned)w.has_parent_spans + (w.n_with_links > 0);
+    dvt_pack_message(&k, DVT_MSG_SCOPES, n_pairs);
+    dvt_pack_key_uint(&k, DVT_SCOPES_TID, tid);
+    dvt_pack_key_uint(&k, DVT_SCOPES_EPOCH, epoch);
+    dvt_pack_key_uint(&k, DVT_SCOPES_N, n);
+    dvt_pack_key_uint(&k, DVT_SCOPES_SETTLED_HEAD, settled_head);
+    dvt_pack_key_uint(&k, DVT_SCOPES_SETTLED_NS, settled_ns);
+    pack_ids(&k, &w);
+    pack_names(&k, &w);
+    pack_labelsets(&k, &w);
+    if (w.n_with_links > 0)
+        pack_links(&k, &w);
+    pack_cols(&k, &w);
+    work_fini(&w);
+    return dvt_pack_end(&k);
+}

@@ -30,5 +30,7 @@ struct procmap_entry {
 /* The mapping of addr; false if none. The entry's path lives as long as m. */
 bool procmap_find(struct procmap *m, uint64_t addr, struct procmap_entry *ret);
 int procmap_fd(struct procmap *m, uint32_t file); /* borrowed, -1 if it could not be opened */
+/* Names the file daemon-wide: equal for two processes that map the same file, never reused; 0 if it could not be opened. */
+uint64_t procmap_fd_id(struct procmap *m, uint32_t file);
 
 #endif

@@ -1,0 +1,21 @@
+/*
+ * symbols_table: the functions of one ELF file by address, from its symbol tables and from the search table of .eh_frame.
+ * Layer 5, internal to symbols.
+ */
+#ifndef SYMBOLS_TABLE_H
+#define SYMBOLS_TABLE_H
+
+#include <stdint.h>
+
+#include <elfutils/libdwfl.h>
+
+struct symbols_table;
+
+/* mod must lie at its own addresses (bias 0) and outlive the table, like elf, its main file. */
+struct symbols_table *symbols_table_new(Dwfl_Module *mod, Elf *elf);
+void symbols_table_free(struct symbols_table *t);
+/* The symbol that addr lies in, NULL if none: within the symbol's size; or, of a function without size, within the
+ * frame description that begins where it does. *ret_start: where the function begins as far as known, else addr. */
+const char *symbols_table_find(const struct symbols_table *t, uint64_t addr, uint64_t *ret_start);
+
+#endif

@@ -1,0 +1,685 @@
+/*
+ * chunk_decode: one JFR chunk of dvt_chunk_encode -> struct dvt_chunk.
+ *
+ * Steps: header; metadata, compiled to one plan per type we know; the constant pools into plain tables, in whatever
+ * order they stand; a counting walk over the events; one allocation for the result; a filling walk; the rules of
+ * chunk_check. Strings point into the input.
+ *
+ * Refused as DVT_EFORMAT: whatever contradicts its own sizes, keys out of range, pools whose keys do not ascend by one
+ * from their first (our writer's rule, which makes a look-up one subtraction), strings that are not clean UTF-8.
+ * Memory is proportional to the input: each table entry is paid for by the bytes it was read from.
+ */
+#include "chunk.h"
+
+#include <stdlib.h>
+#include "chunk_check.h"
+#include "chunk_intern.h"
+#include "jfr_read.h"
+#include "jfr_write.h"
+
+enum record { /* what has a plan */
+    R_SAMPLE,
+    R_TRACE,
+    R_PROCESS,
+    R_SCOPE,
+    R_LABEL,
+    R_LINK,
+    R_LEDGER,
+    N_EVENTS,
+    R_SYMBOL = N_EVENTS,
+    R_STRING,
+    R_THREAD,
+    R_CLASS,
+    R_METHOD,
+    R_STACK,
+    R_FRAME,
+    N_RECORDS,
+    R_OTHER = N_RECORDS,
+};
+
+struct record_spec {
+    const char *type;
+    const char *names[JFR_SLOTS]; /* op and field name, in the order of the slots below */
+};
+
+enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK, SAMPLE_SCOPE, SAMPLE_WEIGHT };
+enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_END, TRACE_OFFSET };
+enum { PROCESS_PID, PROCESS_START, PROCESS_SERVICE, PROCESS_PROGRAM, PROCESS_RUNTIME, PROCESS_VERSION };
+enum { SCOPE_TIME, SCOPE_DURATION, SCOPE_THREAD, SCOPE_ID, SCOPE_PARENT, SCOPE_SERIAL, SCOPE_SPAN, SCOPE_PARENT_SPAN,
+       SCOPE_NAME, SCOPE_TAG, SCOPE_FLAGS };
+enum { LABEL_SCOPE, LABEL_KEY, LABEL_VALUE };
+enum { LINK_SCOPE, LINK_TRACE };
+enum { LEDGER_SAMPLES, LEDGER_NO_STACK, LEDGER_AMBIGUOUS, LEDGER_SHARED, LEDGER_BY, LEDGER_SCOPES, LEDGER_CUT,
+       LEDGER_UNCOVERED, LEDGER_LOST };
+enum { THREAD_NAME, THREAD_TID, THREAD_PROCESS };
+enum { CLASS_MODULE, CLASS_FILE };
+enum { METHOD_CLASS, METHOD_NAME };
+enum { STACK_TRUNCATED, STACK_FRAMES };
+enum { FRAME_METHOD, FRAME_LINE, FRAME_TYPE };
+
+static const struct record_spec specs[N_RECORDS] = {
+    [R_SAMPLE] = {"jdk.ExecutionSample", {"istartTime", "isampledThread", "istackTrace", "iscope", "iweight"}},
+    [R_TRACE] = {"dovetail.Trace",
+                 {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "imonotonicStart", "imonotonicEnd",
+                  "iunixOffset"}},
+    [R_PROCESS] = {"dovetail.Process",
+                   {"ipid", "istartTicks", "iservice", "iprogram", "iruntime", "iruntimeVersion"}},
+    [R_SCOPE] = {"dovetail.Scope",
+                 {"istartTime", "iduration", "ieventThread", "iid", "iparent", "iserial", "ispanId", "iparentSpanId",
+                  "iname", "itag", "iflags"}},
+    [R_LABEL] = {"dovetail.ScopeLabel", {"iscope", "ikey", "ivalue"}},
+    [R_LINK] = {"dovetail.ScopeLink", {"iscope", "itraceId"}},
+    [R_LEDGER] = {"dovetail.Ledger",
+                  {"isamples", "inoStack", "iambiguous", "ishared", "anoStackBy", "iscopes", "icutShort", "iuncovered",
+                   "ilostSamples"}},
+    [R_SYMBOL] = {"jdk.types.Symbol", {"sstring"}},
+    [R_STRING] = {"java.lang.String", {NULL}},
+    [R_THREAD] = {"java.lang.Thread", {"sosName", "iosThreadId", "iprocess"}},
+    [R_CLASS] = {"java.lang.Class", {"imodule", "ifile"}},
+    [R_METHOD] = {"jdk.types.Method", {"itype", "iname"}},
+    [R_STACK] = {"jdk.types.StackTrace", {"itruncated", "aframes"}},
+    [R_FRAME] = {"jdk.types.StackFrame", {"imethod", "ilineNumber", "itype"}},
+};
+
+struct pool { /* entry i has the key base + i */
+    uint64_t base;
+    uint32_t n;
+    bool is_read;
+};
+
+struct dec {
+    struct jfr_meta meta;
+    struct jfr_plan plans[N_RECORDS];
+    uint8_t record_of[JFR_MAX_TYPES]; /* by type id; R_OTHER */
+    uint32_t type_of[N_RECORDS];
+    struct pool pools[N_RECORDS];
+    struct dvt_str *symbols, *strings;
+    struct dvt_chunk_thread *threads;
+    uint64_t (*classes)[2], (*methods)[2]; /* keys, by slot */
+    struct dvt_chunk_stack *stacks;
+    uint32_t *stack_frames;
+    uint32_t n_stack_frames, cap_stack_frames;
+    struct dvt_tuples frames; /* method key (two halves), line, type */
+    uint32_t counts[N_EVENTS];
+    struct dvt_chunk c;
+    struct dvt_err *err;
+    const char *what; /* is damaged, for the error */
+    int rc;           /* DVT_ENOMEM */
+};
+
+static int damaged(struct dec *d, const char *what)
+{
+    return dvt_fail(d->err, d->rc ? d->rc : DVT_EFORMAT, 0, d->rc ? "chunk: out of memory for its %s" : "chunk: damaged %s",
+                    what);
+}
+
+/* ---- types ---- */
+
+static int make_plans(struct dec *d)
+{
+    memset(d->record_of, R_OTHER, sizeof d->record_of);
+    for (uint32_t i = 0; i < N_RECORDS; i++) {
+        uint32_t n = 0, type = dvt_jfr_type(&d->meta, specs[i].type);
+        while (specs[i].names[n])
+            n++;
+        if (!type)
+            continue;
+        int rc = dvt_jfr_plan(&d->meta, type, specs[i].names, n, &d->plans[i], d->err);
+        if (rc)
+            return rc;
+        d->type_of[i] = type;
+        d->record_of[type] = (uint8_t)i;
+    }
+    if (!d->type_of[R_TRACE])
+        return dvt_fail(d->err, DVT_EFORMAT, 0, "chunk: a JFR chunk, but not of this program");
+    return 0;
+}
+
+/* ---- constant pools ---- */
+
+/* Index of key in a pool; UINT32_MAX if it is not there. */
+static uint32_t pool_index(const struct pool *p, uint64_t key)
+{
+    return key - p->base < p->n ? (uint32_t)(key - p->base) : UINT32_MAX;
+}
+
+/* One frame of a stack, by its keys: resolved once all pools are read. */
+static void add_frame(struct dec *d, struct jfr_r *r, struct jfr_values *v)
+{
+    jfr_run(&d->meta, &d->plans[R_FRAME], r, v);
+    uint64_t method = v->v[FRAME_METHOD];
+    if (r->bad || v->v[FRAME_LINE] > INT32_MAX || v->v[FRAME_TYPE] > DVT_FRAME_SPECIAL) {
+        jfr_fail(r);
+        return;
+    }
+    const uint32_t key[DVT_TUPLE] = {(uint32_t)method, (uint32_t)(method >> 32), (uint32_t)v->v[FRAME_LINE],
+                                     (uint32_t)v->v[FRAME_TYPE]};
+    uint32_t i = dvt_tuples_put(&d->frames, key);
+    if (i == UINT32_MAX) {
+        d->rc = DVT_ENOMEM;
+        jfr_fail(r);
+        return;
+    }
+    d->stack_frames[d->n_stack_frames++] = i;
+}
+
+static void read_stack_frames(void *ctx, struct jfr_r *r)
+{
+    struct dec *d = ctx;
+    uint64_t n = jfr_get(r);
+    struct jfr_values v = {0};
+    if (n > (uint64_t)(r->end - r->p)) { /* a frame takes at least one byte */
+        jfr_fail(r);
+        return;
+    }
+    if (d->n_stack_frames + n > d->cap_stack_frames) {
+        uint64_t cap = (d->n_stack_frames + n) * 2;
+        uint32_t *p = cap <= UINT32_MAX ? realloc(d->stack_frames, cap * sizeof *p) : NULL;
+        if (!p) {
+            d->rc = DVT_ENOMEM;
+            jfr_fail(r);
+            return;
+        }
+        d->stack_frames = p;
+        d->cap_stack_frames = (uint32_t)cap;
+    }
+    for (uint64_t i = 0; i < n && !r->bad; i++)
+        add_frame(d, r, &v);
+}
+
+static void read_entry(struct dec *d, uint32_t record, uint32_t i, struct jfr_r *r)
+{
+    struct jfr_values v = {0};
+    uint32_t first = d->n_stack_frames;
+    if (record == R_STRING) {
+        d->strings[i] = dvt_jfr_get_string(r);
+        return;
+    }
+    v.array = record == R_STACK ? read_stack_frames : NULL;
+    v.ctx = d;
+    jfr_run(&d->meta, &d->plans[record], r, &v);
+    if (record == R_SYMBOL)
+        d->symbols[i] = v.s[0].n ? v.s[0] : dvt_str("");
+    else if (record == R_THREAD)
+        d->threads[i] = (struct dvt_chunk_thread){(uint32_t)v.v[THREAD_PROCESS] - 1, (uint32_t)v.v[THREAD_TID],
+                                                  v.s[THREAD_NAME].n ? v.s[THREAD_NAME] : dvt_str("")};
+    else if (record == R_CLASS)
+        memcpy(d->classes[i], v.v, sizeof d->classes[i]);
+    else if (record == R_METHOD)
+        memcpy(d->methods[i], v.v, sizeof d->methods[i]);
+    else if (record == R_STACK)
+        d->stacks[i] = (struct dvt_chunk_stack){first, d->n_stack_frames - first, v.v[STACK_TRUNCATED] != 0};
+}
+
+static bool pool_alloc(struct dec *d, uint32_t record, uint64_t n)
+{
+    void **const tables[N_RECORDS] = {[R_SYMBOL] = (void **)&d->symbols,   [R_STRING] = (void **)&d->strings,
+                                      [R_THREAD] = (void **)&d->threads,   [R_CLASS] = (void **)&d->classes,
+                                      [R_METHOD] = (void **)&d->methods,   [R_STACK] = (void **)&d->stacks};
+    static const size_t sizes[N_RECORDS] = {
+        [R_SYMBOL] = sizeof(struct dvt_str), [R_STRING] = sizeof(struct dvt_str),
+        [R_THREAD] = sizeof(struct dvt_chunk_thread), [R_CLASS] = sizeof(uint64_t[2]),
+        [R_METHOD] = sizeof(uint64_t[2]), [R_STACK] = sizeof(struct dvt_chunk_stack)};
+    *tables[record] = calloc(n + 1, sizes[record]);
+    if (!*tables[record])
+        d->rc = DVT_ENOMEM;
+    return *tables[record] != NULL;
+}
+
+static void read_pool(struct dec *d, uint32_t record, struct jfr_r *r)
+{
+    struct pool *p = &d->pools[record];
+    uint64_t n = jfr_get(r);
+    if (p->is_read || n == 0 || n > (uint64_t)(r->end - r->p) / 2 || !pool_alloc(d, record, n)) {
+        jfr_fail(r);
+        return;
+    }
+    p->is_read = true;
+    for (uint32_t i = 0; i < n && !r->bad; i++) {
+        uint64_t key = jfr_get(r);
+        if (i == 0)
+            p->base = key;
+        if (key == 0 || key != p->base + i)
+            jfr_fail(r);
+        read_entry(d, record, i, r);
+    }
+    p->n = (uint32_t)n;
+}
+
+/* A pool of a type we do not use. */
+static void skip_pool(struct dec *d, uint32_t type, struct jfr_r *r)
+{
+    struct jfr_plan plan;
+    struct jfr_values v = {0};
+    uint64_t n = jfr_get(r);
+    if (!d->meta.types[type].n || dvt_jfr_plan(&d->meta, type, NULL, 0, &plan, NULL)) {
+        jfr_fail(r);
+        return;
+    }
+    for (uint64_t i = 0; i < n && !r->bad; i++) {
+        jfr_get(r); /* key */
+        jfr_run(&d->meta, &plan, r, &v);
+    }
+}
+
+static int read_pools(struct dec *d, const uint8_t *p, size_t n)
+{
+    struct jfr_r r = {p, p + n, false};
+    uint64_t size = jfr_get(&r);
+    if (size <= n)
+        r.end = p + size;
+    if (size > n || jfr_get(&r) != 1)
+        return damaged(d, "checkpoint");
+    jfr_get(&r);
+    jfr_get(&r);
+    if (jfr_get(&r) != 0) /* our writer makes one checkpoint */
+        return damaged(d, "checkpoint");
+    jfr_get_byte(&r);
+    uint64_t pools = jfr_get(&r);
+    for (uint64_t i = 0; i < pools && !r.bad; i++) {
+        uint64_t type = jfr_get(&r);
+        uint32_t record = type < JFR_MAX_TYPES ? d->record_of[type] : R_OTHER;
+        if (type >= JFR_MAX_TYPES || record < N_EVENTS || record == R_FRAME)
+            jfr_fail(&r);
+        else if (record == R_OTHER)
+            skip_pool(d, (uint32_t)type, &r);
+        else
+            read_pool(d, record, &r);
+    }
+    return r.bad || r.p != r.end ? damaged(d, "constant pools") : 0;
+}
+
+/* ---- events ---- */
+
+struct event {
+    struct jfr_r r; /* its fields */
+    uint32_t record;
+};
+
+/* The next event from *p to end; false at the end or if it cannot be (then *p is NULL). */
+static bool next_event(const struct dec *d, const uint8_t **p, const uint8_t *end, struct event *ret)
+{
+    struct jfr_r r = {*p, end, false};
+    if (*p == end)
+        return false;
+    uint64_t size = jfr_get(&r);
+    if (size > (uint64_t)(end - *p)) {
+        *p = NULL;
+        return false;
+    }
+    r.end = *p + size;
+    uint64_t type = r.p <= r.end ? jfr_get(&r) : JFR_MAX_TYPES;
+    if (r.bad || type >= JFR_MAX_TYPES || r.p > r.end) {
+        *p = NULL;
+        return false;
+    }
+    *p = r.end;
+    ret->r = r;
+    ret->record = type > 1 ? d->record_of[type] : R_OTHER;
+    return true;
+}
+
+static struct dvt_str string_of(const struct dec *d, uint64_t key, bool *bad)
+{
+    uint32_t i = pool_index(&d->pools[R_STRING], key);
+    if (i != UINT32_MAX)
+        return d->strings[i];
+    *bad = *bad || key != 0;
+    return dvt_str("");
+}
+
+static struct dvt_trace_id trace_of(const struct dec *d, uint64_t key, bool *bad)
+{
+    struct dvt_trace_id id = {{0}};
+    struct dvt_str s = string_of(d, key, bad);
+    if (dvt_trace_id_parse(s.p, s.n, &id))
+        *bad = true;
+    return id;
+}
+
+static struct dvt_span_id span_of(const struct dec *d, uint64_t key, bool *bad)
+{
+    struct dvt_span_id id = {{0}};
+    struct dvt_str s = string_of(d, key, bad);
+    if (s.n && dvt_span_id_parse(s.p, s.n, &id))
+        *bad = true;
+    return id;
+}
+
+static uint32_t u32(uint64_t v, bool *bad)
+{
+    *bad = *bad || v > UINT32_MAX;
+    return (uint32_t)v;
+}
+
+/* 0 -> DVT_NONE, else the index. */
+static uint32_t index_of(uint64_t v, bool *bad)
+{
+    return v ? u32(v - 1, bad) : DVT_NONE;
+}
+
+static uint64_t time_of(const struct dec *d, uint64_t ticks, bool *bad)
+{
+    uint64_t t = d->c.start_ns + ticks;
+    *bad = *bad || t < ticks;
+    return t;
+}
+
+static void get_trace(struct dec *d, const struct jfr_values *v, bool *bad)
+{
+    struct dvt_chunk *c = &d->c;
+    c->trace = trace_of(d, v->v[TRACE_ID], bad);
+    c->part = u32(v->v[TRACE_PART], bad);
+    c->host = string_of(d, v->v[TRACE_HOST], bad);
+    c->event = string_of(d, v->v[TRACE_EVENT], bad);
+    c->period_ns = v->v[TRACE_PERIOD];
+    c->start_ns = v->v[TRACE_START];
+    c->end_ns = v->v[TRACE_END];
+    c->unix_offset_ns = (int64_t)v->v[TRACE_OFFSET];
+    *bad = *bad || c->end_ns < c->start_ns;
+}
+
+/* Counts events by record and reads the trace event, which gives times their origin. */
+static int count_events(struct dec *d, const uint8_t *p, const uint8_t *end)
+{
+    struct event ev;
+    struct jfr_values v = {0};
+    bool bad = false;
+    while (next_event(d, &p, end, &ev)) {
+        if (ev.record >= N_EVENTS)
+            continue;
+        bad = bad || (uint64_t)(ev.r.end - ev.r.p) < d->plans[ev.record].n; /* a field takes at least one byte */
+        d->counts[ev.record]++;
+        if (ev.record != R_TRACE)
+            continue;
+        jfr_run(&d->meta, &d->plans[R_TRACE], &ev.r, &v);
+        bad = bad || ev.r.bad;
+    }
+    if (!p || bad || d->counts[R_TRACE] != 1)
+        return damaged(d, "events");
+    if (v.v[TRACE_MAJOR] > DVT_CHUNK_MAJOR)
+        return dvt_fail(d->err, DVT_EVERSION, 0, "chunk: format %llu is newer than this program's %d: update it",
+                        (unsigned long long)v.v[TRACE_MAJOR], DVT_CHUNK_MAJOR);
+    get_trace(d, &v, &bad);
+    return bad ? damaged(d, "trace event") : 0;
+}
+
+struct fill {
+    struct dec *d;
+    struct dvt_chunk *c;
+    uint32_t next[N_EVENTS];
+    uint32_t *label_scope, *link_scope; /* scratch: the scope of each label and link, in order of events */
+    bool bad;
+};
+
+static void read_reasons(void *ctx, struct jfr_r *r)
+{
+    struct dvt_chunk_ledger *l = ctx;
+    uint64_t n = jfr_get(r), max = sizeof l->no_stack_by / sizeof *l->no_stack_by;
+    for (uint64_t i = 0; i < n && !r->bad; i++) {
+        uint64_t x = jfr_get(r);
+        if (i < max)
+            l->no_stack_by[i] = x;
+    }
+}
+
+static void get_ledger(struct dvt_chunk_ledger *l, const struct jfr_values *v)
+{
+    l->samples = v->v[LEDGER_SAMPLES];
+    l->no_stack = v->v[LEDGER_NO_STACK];
+    l->ambiguous = v->v[LEDGER_AMBIGUOUS];
+    l->shared = v->v[LEDGER_SHARED];
+    l->scopes = v->v[LEDGER_SCOPES];
+    l->cut_short = v->v[LEDGER_CUT];
+    l->uncovered_ns = v->v[LEDGER_UNCOVERED];
+    l->lost_samples = v->v[LEDGER_LOST];
+}
+
+static void get_process(struct fill *f, struct dvt_chunk_process *p, const uint64_t *v)
+{
+    p->pid = u32(v[PROCESS_PID], &f->bad);
+    p->start_ticks = v[PROCESS_START];
+    p->service = string_of(f->d, v[PROCESS_SERVICE], &f->bad);
+    p->program = string_of(f->d, v[PROCESS_PROGRAM], &f->bad);
+    p->runtime = string_of(f->d, v[PROCESS_RUNTIME], &f->bad);
+    p->runtime_version = string_of(f->d, v[PROCESS_VERSION], &f->bad);
+}
+
+static void get_scope(struct fill *f, uint32_t i, const uint64_t *v)
+{
+    struct dec *d = f->d;
+    struct dvt_chunk_scope *s = &f->c->scopes[i];
+    s->thread = pool_index(&d->pools[R_THREAD], v[SCOPE_THREAD]);
+    s->parent = index_of(v[SCOPE_PARENT], &f->bad);
+    s->serial = v[SCOPE_SERIAL];
+    s->start_ns = time_of(d, v[SCOPE_TIME], &f->bad);
+    s->end_ns = s->start_ns + v[SCOPE_DURATION]; /* an overflow lies before its start: chunk_check */
+    s->span = span_of(d, v[SCOPE_SPAN], &f->bad);
+    s->parent_span = span_of(d, v[SCOPE_PARENT_SPAN], &f->bad);
+    s->name = string_of(d, v[SCOPE_NAME], &f->bad);
+    s->tag = string_of(d, v[SCOPE_TAG], &f->bad);
+    s->flags = u32(v[SCOPE_FLAGS], &f->bad);
+    f->bad = f->bad || v[SCOPE_ID] != i + 1ull;
+}
+
+static void get_sample(struct fill *f, struct dvt_chunk_sample *s, const uint64_t *v)
+{
+    s->thread = pool_index(&f->d->pools[R_THREAD], v[SAMPLE_THREAD]);
+    s->stack = pool_index(&f->d->pools[R_STACK], v[SAMPLE_STACK]);
+    s->scope = index_of(v[SAMPLE_SCOPE], &f->bad);
+    s->time_ns = time_of(f->d, v[SAMPLE_TIME], &f->bad);
+    s->weight_ns = v[SAMPLE_WEIGHT];
+}
+
+static void get_event(struct fill *f, uint32_t record, const struct jfr_values *v)
+{
+    uint32_t i = f->next[record]++;
+    switch (record) {
+    case R_SAMPLE:
+        get_sample(f, &f->c->samples[i], v->v);
+        break;
+    case R_PROCESS:
+        get_process(f, &f->c->processes[i], v->v);
+        break;
+    case R_SCOPE:
+        get_scope(f, i, v->v);
+        break;
+    case R_LABEL:
+        f->label_scope[i] = index_of(v->v[LABEL_SCOPE], &f->bad);
+        f->c->labels[i] = (struct dvt_label){string_of(f->d, v->v[LABEL_KEY], &f->bad),
+                                             string_of(f->d, v->v[LABEL_VALUE], &f->bad)};
+        break;
+    case R_LINK:
+        f->link_scope[i] = index_of(v->v[LINK_SCOPE], &f->bad);
+        f->c->links[i] = trace_of(f->d, v->v[LINK_TRACE], &f->bad);
+        break;
+    case R_LEDGER:
+        get_ledger(&f->c->ledger, v);
+        break;
+    default:
+        break;
+    }
+}
+
+static void fill_events(struct fill *f, const uint8_t *p, const uint8_t *end)
+{
+    struct event ev;
+    struct jfr_values v = {.array = read_reasons, .ctx = &f->c->ledger};
+    while (next_event(f->d, &p, end, &ev)) {
+        if (ev.record >= N_EVENTS)
+            continue;
+        jfr_run(&f->d->meta, &f->d->plans[ev.record], &ev.r, &v);
+        f->bad = f->bad || ev.r.bad || ev.r.p != ev.r.end;
+        get_event(f, ev.record, &v);
+    }
+    f->bad = f->bad || !p;
+}
+
+/* Labels and links of one scope follow each other, scopes in order: our writer's rule, checked here. */
+static void slice_scopes(struct fill *f)
+{
+    struct dvt_chunk *c = f->c;
+    uint32_t label = 0, link = 0;
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        struct dvt_chunk_scope *s = &c->scopes[i];
+        s->first_label = label;
+        s->first_link = link;
+        while (label < c->n_labels && f->label_scope[label] == i)
+            label++;
+        while (link < c->n_links && f->link_scope[link] == i)
+            link++;
+        s->n_labels = label - s->first_label;
+        s->n_links = link - s->first_link;
+    }
+    f->bad = f->bad || label != c->n_labels || link != c->n_links;
+}
+
+/* ---- the result ---- */
+
+static void fill_frames(struct fill *f)
+{
+    struct dec *d = f->d;
+    for (uint32_t i = 0; i < f->c->n_frames; i++) {
+        const uint32_t *k = d->frames.items[i];
+        uint32_t m = pool_index(&d->pools[R_METHOD], k[0] | (uint64_t)k[1] << 32);
+        uint32_t cls = m == UINT32_MAX ? m : pool_index(&d->pools[R_CLASS], d->methods[m][METHOD_CLASS]);
+        uint32_t name = m == UINT32_MAX ? m : pool_index(&d->pools[R_SYMBOL], d->methods[m][METHOD_NAME]);
+        uint32_t module = cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_MODULE]);
+        uint32_t file = cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_FILE]);
+        if (name == UINT32_MAX || module == UINT32_MAX || file == UINT32_MAX) {
+            f->bad = true;
+            return;
+        }
+        f->c->frames[i] =
+            (struct dvt_chunk_frame){d->symbols[name], d->symbols[module], d->symbols[file], k[2], k[3]};
+    }
+}
+
+static void *take(uintptr_t *at, uint64_t n, size_t size)
+{
+    void *p = (void *)*at;
+    *at += (n * size + 15) / 16 * 16;
+    return p;
+}
+
+/* Lays the arrays out from `at`; the processes first, so that the block is found again by them. Called with 0 first to
+ * learn the size. */
+static uintptr_t lay_out(struct fill *f, uintptr_t at)
+{
+    struct dvt_chunk *c = f->c;
+    c->processes = take(&at, c->n_processes + 1ull, sizeof *c->processes);
+    c->threads = take(&at, c->n_threads, sizeof *c->threads);
+    c->frames = take(&at, c->n_frames, sizeof *c->frames);
+    c->stacks = take(&at, c->n_stacks, sizeof *c->stacks);
+    c->stack_frames = take(&at, c->n_stack_frames, sizeof *c->stack_frames);
+    c->scopes = take(&at, c->n_scopes, sizeof *c->scopes);
+    c->labels = take(&at, c->n_labels, sizeof *c->labels);
+    c->links = take(&at, c->n_links, sizeof *c->links);
+    c->samples = take(&at, c->n_samples, sizeof *c->samples);
+    return at;
+}
+
+static void copy(void *to, const void *from, size_t n)
+{
+    if (n)
+        memcpy(to, from, n);
+}
+
+static int fill_chunk(struct fill *f, const uint8_t *events, const uint8_t *end)
+{
+    struct dvt_chunk *c = f->c;
+    struct dec *d = f->d;
+    fill_frames(f);
+    copy(c->threads, d->threads, c->n_threads * sizeof *c->threads);
+    copy(c->stacks, d->stacks, c->n_stacks * sizeof *c->stacks);
+    copy(c->stack_frames, d->stack_frames, c->n_stack_frames * sizeof *c->stack_frames);
+    fill_events(f, events, end);
+    slice_scopes(f);
+    if (f->bad)
+        return damaged(d, "events or frames");
+    return dvt_chunk_check(c, DVT_EFORMAT, d->err);
+}
+
+static int make_chunk(struct dec *d, const uint8_t *events, const uint8_t *end, struct dvt_chunk *ret)
+{
+    struct dvt_chunk *c = &d->c;
+    struct fill f = {.d = d, .c = c};
+    c->n_processes = d->counts[R_PROCESS];
+    c->n_threads = d->pools[R_THREAD].n;
+    c->n_frames = d->frames.table.n;
+    c->n_stacks = d->pools[R_STACK].n;
+    c->n_stack_frames = d->n_stack_frames;
+    c->n_scopes = d->counts[R_SCOPE];
+    c->n_labels = d->counts[R_LABEL];
+    c->n_links = d->counts[R_LINK];
+    c->n_samples = d->counts[R_SAMPLE];
+    uint8_t *block = malloc(lay_out(&f, 0));
+    f.label_scope = malloc((c->n_labels + 1ull) * sizeof *f.label_scope);
+    f.link_scope = malloc((c->n_links + 1ull) * sizeof *f.link_scope);
+    int rc = DVT_ENOMEM;
+    if (block && f.label_scope && f.link_scope) {
+        lay_out(&f, (uintptr_t)block);
+        rc = fill_chunk(&f, events, end);
+    } else {
+        d->rc = rc;
+        damaged(d, "tables");
+    }
+    free(f.label_scope);
+    free(f.link_scope);
+    if (!rc)
+        *ret = *c;
+    else
+        free(block);
+    return rc;
+}
+
+static void dec_free(struct dec *d)
+{
+    dvt_jfr_meta_fini(&d->meta);
+    dvt_tuples_fini(&d->frames);
+    free(d->symbols);
+    free(d->strings);
+    free(d->threads);
+    free(d->classes);
+    free(d->methods);
+    free(d->stacks);
+    free(d->stack_frames);
+    free(d);
+}
+
+int dvt_chunk_decode(const uint8_t *p, size_t n, struct dvt_chunk *ret, struct dvt_err *err)
+{
+    struct jfr_head h;
+    if (dvt_jfr_get_head(p, n, &h) || h.bytes != n)
+        return dvt_fail(err, DVT_EFORMAT, 0, "chunk: not a whole, finished JFR chunk of %zu bytes", n);
+    struct dec *d = calloc(1, sizeof *d);
+    if (!d)
+        return dvt_fail(err, DVT_ENOMEM, 0, "chunk: out of memory");
+    d->err = err;
+    int rc = dvt_jfr_meta_read(p + h.metadata, n - h.metadata, &d->meta, err);
+    if (!rc)
+        rc = make_plans(d);
+    if (!rc)
+        rc = read_pools(d, p + h.checkpoint, n - h.checkpoint);
+    if (!rc)
+        rc = count_events(d, p + JFR_HEADER_BYTES, p + n);
+    if (!rc)
+        rc = make_chunk(d, p + JFR_HEADER_BYTES, p + n, ret);
+    dec_free(d);
+    return rc;
+}
+
+void dvt_chunk_fini(struct dvt_chunk *c)
+{
+    free(c->processes);
+    *c = (struct dvt_chunk){0};
+}
+
+int dvt_chunk_size(const uint8_t *p, size_t n, uint64_t *ret_size)
+{
+    struct jfr_head h;
+    if (dvt_jfr_get_head(p, n, &h))
+        return DVT_EFORMAT;
+    *ret_size = h.bytes;
+    return 0;
+}

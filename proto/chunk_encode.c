@@ -1,0 +1,562 @@
+/*
+ * chunk_encode: struct dvt_chunk -> one JFR chunk.
+ *
+ * Layout: header, metadata, events (trace, processes, scopes with their labels and links, samples, ledger), one
+ * checkpoint with all constant pools. Ticks are ns since start_ns. Sizes and offsets are final before anything is
+ * written to a file.
+ *
+ * How frames print: `jfr print` shows Class.name + "." + Method.name. Class.name is the module's last path component,
+ * for managed frames without its extension (orders.py, Orders.total -> "orders.Orders.total()"), for native ones
+ * with it ("libc.so.6.memcpy()"); it is empty for special frames. jfrconv shows only the method for native frames.
+ * Class.module and Class.file hold both names whole, and these are what dvt_chunk_decode reads.
+ *
+ * Strings are cleaned (dvt_utf8_clean, control characters too) and cut to DVT_CHUNK_MAX_STRING bytes.
+ */
+#include "chunk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "chunk_check.h"
+#include "chunk_intern.h"
+#include "jfr_schema.h"
+#include "jfr_write.h"
+#include "limits.h"
+
+enum { EVENT_ROOM = 127 }; /* every event fits: at most 12 integers of 9 bytes, one size byte, one type byte */
+
+struct enc {
+    const struct dvt_chunk *c;
+    struct jfr_w w;
+    uint64_t base; /* key of index 0 in every pool */
+    struct dvt_strings symbols, strings;
+    struct dvt_tuples classes; /* name, module, file symbols */
+    struct dvt_tuples methods; /* class, name symbol */
+    uint32_t *frame_method;    /* [n_frames] */
+    struct text {              /* copies of strings that the caller's chunk does not hold as they are written */
+        struct text *next;
+        char b[];
+    } *texts;
+    uint8_t *event; /* the size byte of the event being written */
+    int rc;
+};
+
+static uint32_t out_of_memory(struct enc *e)
+{
+    e->rc = DVT_ENOMEM;
+    return 0;
+}
+
+/* ---- strings ---- */
+
+static bool is_plain(struct dvt_str s)
+{
+    if (s.n > DVT_CHUNK_MAX_STRING)
+        return false;
+    for (size_t i = 0; i < s.n; i++)
+        if ((uint8_t)s.p[i] < 0x20 || (uint8_t)s.p[i] >= 0x7f)
+            return false;
+    return true;
+}
+
+static struct dvt_str text_copy(struct enc *e, struct dvt_str s)
+{
+    struct text *t = malloc(sizeof *t + s.n + 1);
+    if (!t)
+        return out_of_memory(e), dvt_str("");
+    memcpy(t->b, s.p, s.n);
+    t->next = e->texts;
+    e->texts = t;
+    return (struct dvt_str){t->b, s.n};
+}
+
+/* is_passing: s lies in a buffer that will not last. */
+static uint32_t intern(struct enc *e, struct dvt_strings *t, struct dvt_str s, bool is_passing)
+{
+    uint32_t before = t->table.n, i = dvt_strings_put(t, s);
+    if (i == UINT32_MAX)
+        return out_of_memory(e);
+    if (is_passing && t->table.n > before)
+        t->items[i] = text_copy(e, s);
+    return i;
+}
+
+static uint32_t intern_clean(struct enc *e, struct dvt_strings *t, struct dvt_str s)
+{
+    char buf[DVT_CHUNK_MAX_STRING + 1];
+    if (is_plain(s))
+        return intern(e, t, s, false);
+    size_t n = dvt_utf8_clean(s.p, s.n, true, buf, sizeof buf);
+    return intern(e, t, (struct dvt_str){buf, n}, true);
+}
+
+static uint32_t symbol(struct enc *e, struct dvt_str s)
+{
+    return intern_clean(e, &e->symbols, s);
+}
+
+/* Key into the pool of strings; 0 (null) for an empty one. */
+static uint64_t string_key(struct enc *e, struct dvt_str s)
+{
+    return s.n ? e->base + intern_clean(e, &e->strings, s) : 0;
+}
+
+static uint64_t trace_key(struct enc *e, const struct dvt_trace_id *id)
+{
+    char hex[DVT_TRACE_HEX + 1];
+    dvt_trace_id_format(id, hex);
+    return e->base + intern(e, &e->strings, (struct dvt_str){hex, DVT_TRACE_HEX}, true);
+}
+
+static uint64_t span_key(struct enc *e, const struct dvt_span_id *id)
+{
+    char hex[DVT_SPAN_HEX + 1];
+    if (dvt_span_id_is_zero(id))
+        return 0;
+    dvt_span_id_format(id, hex);
+    return e->base + intern(e, &e->strings, (struct dvt_str){hex, DVT_SPAN_HEX}, true);
+}
+
+/* ---- frames ---- */
+
+static struct dvt_str display_class(const struct dvt_chunk_frame *f)
+{
+    struct dvt_str s = f->kind == DVT_FRAME_SPECIAL ? dvt_str("") : f->module;
+    const char *slash = s.n ? memrchr(s.p, '/', s.n) : NULL;
+    if (slash)
+        s = (struct dvt_str){slash + 1, s.n - (size_t)(slash + 1 - s.p)};
+    bool is_managed = f->kind == DVT_FRAME_MANAGED || f->kind == DVT_FRAME_JIT;
+    const char *dot = is_managed && s.n ? memrchr(s.p, '.', s.n) : NULL;
+    if (dot && dot > s.p)
+        s.n = (size_t)(dot - s.p);
+    return s;
+}
+
+static uint32_t tuple(struct enc *e, struct dvt_tuples *t, const uint32_t v[DVT_TUPLE])
+{
+    uint32_t i = dvt_tuples_put(t, v);
+    return i == UINT32_MAX ? out_of_memory(e) : i;
+}
+
+static void put_frames(struct enc *e)
+{
+    e->frame_method = malloc((e->c->n_frames + 1ul) * sizeof *e->frame_method);
+    if (!e->frame_method) {
+        out_of_memory(e);
+        return;
+    }
+    symbol(e, dvt_str("()V")); /* index 0: every method's descriptor */
+    for (uint32_t i = 0; i < e->c->n_frames && !e->rc; i++) {
+        const struct dvt_chunk_frame *f = &e->c->frames[i];
+        uint32_t cls[DVT_TUPLE] = {symbol(e, display_class(f)), symbol(e, f->module), symbol(e, f->file)};
+        uint32_t method[DVT_TUPLE] = {tuple(e, &e->classes, cls), symbol(e, f->name)};
+        e->frame_method[i] = tuple(e, &e->methods, method);
+    }
+}
+
+/* ---- events ---- */
+
+static bool event_begin(struct enc *e, uint8_t type)
+{
+    if (!jfr_room(&e->w, EVENT_ROOM))
+        return false;
+    e->event = e->w.p++;
+    jfr_put_byte(&e->w, type);
+    return true;
+}
+
+static void event_end(struct enc *e)
+{
+    *e->event = (uint8_t)(e->w.p - e->event);
+}
+
+static void put(struct enc *e, uint64_t v)
+{
+    jfr_put(&e->w, v);
+}
+
+static uint64_t key(const struct enc *e, uint32_t i)
+{
+    return e->base + i;
+}
+
+static uint64_t index_or_none(uint32_t i)
+{
+    return i == DVT_NONE ? 0 : i + 1ull;
+}
+
+static uint64_t ticks(const struct enc *e, uint64_t t_ns)
+{
+    return t_ns - e->c->start_ns;
+}
+
+static void put_trace(struct enc *e)
+{
+    const struct dvt_chunk *c = e->c;
+    if (!event_begin(e, JFR_DVT_TRACE))
+        return;
+    put(e, 0);
+    put(e, DVT_CHUNK_MAJOR);
+    put(e, DVT_CHUNK_MINOR);
+    put(e, trace_key(e, &c->trace));
+    put(e, c->part);
+    put(e, string_key(e, c->host));
+    put(e, string_key(e, c->event));
+    put(e, c->period_ns);
+    put(e, c->start_ns);
+    put(e, c->end_ns);
+    put(e, (uint64_t)c->unix_offset_ns);
+    event_end(e);
+}
+
+/* What jfrconv's heat maps ask for: the sampling interval as a setting. */
+static void put_interval(struct enc *e)
+{
+    char text[24];
+    int n = snprintf(text, sizeof text, "%llu", (unsigned long long)e->c->period_ns);
+    if (!event_begin(e, JFR_ACTIVE_SETTING))
+        return;
+    put(e, 0);
+    put(e, JFR_EXECUTION_SAMPLE);
+    jfr_put_utf8(&e->w, dvt_str("interval"));
+    jfr_put_utf8(&e->w, (struct dvt_str){text, (size_t)n});
+    event_end(e);
+}
+
+static void put_processes(struct enc *e)
+{
+    for (uint32_t i = 0; i < e->c->n_processes && event_begin(e, JFR_DVT_PROCESS); i++) {
+        const struct dvt_chunk_process *p = &e->c->processes[i];
+        put(e, 0);
+        put(e, p->pid);
+        put(e, p->start_ticks);
+        put(e, string_key(e, p->service));
+        put(e, string_key(e, p->program));
+        put(e, string_key(e, p->runtime));
+        put(e, string_key(e, p->runtime_version));
+        event_end(e);
+    }
+}
+
+static void put_span(struct enc *e, const struct dvt_chunk_scope *s, uint64_t tag)
+{
+    if (!tag || !event_begin(e, JFR_SPAN))
+        return;
+    put(e, ticks(e, s->start_ns));
+    put(e, s->end_ns - s->start_ns);
+    put(e, key(e, s->thread));
+    put(e, tag);
+    event_end(e);
+}
+
+static void put_scope(struct enc *e, uint32_t i)
+{
+    const struct dvt_chunk_scope *s = &e->c->scopes[i];
+    uint64_t tag = string_key(e, s->tag);
+    if (!event_begin(e, JFR_DVT_SCOPE))
+        return;
+    put(e, ticks(e, s->start_ns));
+    put(e, s->end_ns - s->start_ns);
+    put(e, key(e, s->thread));
+    put(e, i + 1ull);
+    put(e, index_or_none(s->parent));
+    put(e, s->serial);
+    put(e, trace_key(e, &e->c->trace));
+    put(e, span_key(e, &s->span));
+    put(e, span_key(e, &s->parent_span));
+    put(e, string_key(e, s->name));
+    put(e, tag);
+    put(e, s->flags);
+    event_end(e);
+    put_span(e, s, tag);
+}
+
+static void put_labels(struct enc *e, uint32_t i)
+{
+    const struct dvt_chunk_scope *s = &e->c->scopes[i];
+    for (uint32_t k = 0; k < s->n_labels && event_begin(e, JFR_DVT_LABEL); k++) {
+        const struct dvt_label *l = &e->c->labels[s->first_label + k];
+        put(e, 0);
+        put(e, i + 1ull);
+        put(e, string_key(e, l->key));
+        put(e, string_key(e, l->value));
+        event_end(e);
+    }
+    for (uint32_t k = 0; k < s->n_links && event_begin(e, JFR_DVT_LINK); k++) {
+        put(e, 0);
+        put(e, i + 1ull);
+        put(e, trace_key(e, &e->c->links[s->first_link + k]));
+        event_end(e);
+    }
+}
+
+enum { STATE_DEFAULT = 1 }; /* the ThreadState of samples on CPU, by jfrconv's convention */
+
+static void put_samples(struct enc *e)
+{
+    for (uint32_t i = 0; i < e->c->n_samples && event_begin(e, JFR_EXECUTION_SAMPLE); i++) {
+        const struct dvt_chunk_sample *s = &e->c->samples[i];
+        put(e, ticks(e, s->time_ns));
+        put(e, key(e, s->thread));
+        put(e, key(e, s->stack));
+        put(e, STATE_DEFAULT);
+        put(e, index_or_none(s->scope));
+        put(e, s->weight_ns);
+        event_end(e);
+    }
+}
+
+static void put_ledger(struct enc *e)
+{
+    const struct dvt_chunk_ledger *l = &e->c->ledger;
+    enum { REASONS = sizeof l->no_stack_by / sizeof *l->no_stack_by };
+    if (!jfr_room(&e->w, 256))
+        return;
+    uint8_t *size = e->w.p;
+    e->w.p += JFR_SIZE_PADDED; /* may exceed 127 bytes */
+    jfr_put_byte(&e->w, JFR_DVT_LEDGER);
+    put(e, 0);
+    put(e, l->samples);
+    put(e, l->no_stack);
+    put(e, l->ambiguous);
+    put(e, l->shared);
+    put(e, REASONS);
+    for (int i = 0; i < REASONS; i++)
+        put(e, l->no_stack_by[i]);
+    put(e, l->scopes);
+    put(e, l->cut_short);
+    put(e, l->uncovered_ns);
+    put(e, l->lost_samples);
+    dvt_jfr_padded(size, (uint32_t)(e->w.p - size));
+}
+
+static void put_events(struct enc *e)
+{
+    put_trace(e);
+    put_interval(e);
+    put_processes(e);
+    for (uint32_t i = 0; i < e->c->n_scopes && !e->rc; i++) {
+        put_scope(e, i);
+        put_labels(e, i);
+    }
+    put_samples(e);
+    put_ledger(e);
+}
+
+/* ---- constant pools ---- */
+
+static bool pool_begin(struct enc *e, uint32_t type, uint32_t n)
+{
+    if (!jfr_room(&e->w, 2 * JFR_VARINT_MAX))
+        return false;
+    put(e, type);
+    put(e, n);
+    return true;
+}
+
+static void put_enum(struct enc *e, uint32_t type, const char *const *names, uint32_t n)
+{
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < n; i++)
+        known += names[i] != NULL;
+    if (!pool_begin(e, type, known) || !jfr_room(&e->w, 32ul * n))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (names[i]) {
+            put(e, i);
+            jfr_put_utf8(&e->w, dvt_str(names[i]));
+        }
+}
+
+static void put_enums(struct enc *e)
+{
+    static const char *const frame_types[] = {
+        [DVT_FRAME_MANAGED] = "Interpreted", [DVT_FRAME_JIT] = "JIT compiled", [DVT_FRAME_INLINED] = "Inlined",
+        [DVT_FRAME_NATIVE] = "Native",       [DVT_FRAME_KERNEL] = "Kernel",    [DVT_FRAME_SPECIAL] = "Special"};
+    static const char *const states[] = {[STATE_DEFAULT] = "STATE_DEFAULT"};
+    put_enum(e, JFR_FRAME_TYPE, frame_types, sizeof frame_types / sizeof *frame_types);
+    put_enum(e, JFR_THREAD_STATE, states, sizeof states / sizeof *states);
+}
+
+static void put_strings(struct enc *e, uint32_t type, const struct dvt_strings *t)
+{
+    if (!t->table.n || !pool_begin(e, type, t->table.n))
+        return;
+    for (uint32_t i = 0; i < t->table.n && jfr_room(&e->w, t->items[i].n + 3 * JFR_VARINT_MAX); i++) {
+        put(e, key(e, i));
+        jfr_put_utf8(&e->w, t->items[i]);
+    }
+}
+
+static void put_threads(struct enc *e)
+{
+    char name[DVT_MAX_NAME + 1];
+    if (!e->c->n_threads || !pool_begin(e, JFR_THREAD, e->c->n_threads))
+        return;
+    for (uint32_t i = 0; i < e->c->n_threads && jfr_room(&e->w, sizeof name + 8 * JFR_VARINT_MAX); i++) {
+        const struct dvt_chunk_thread *t = &e->c->threads[i];
+        put(e, key(e, i));
+        jfr_put_utf8(&e->w, (struct dvt_str){name, dvt_utf8_clean(t->name.p, t->name.n, true, name, sizeof name)});
+        put(e, t->tid);
+        jfr_put_byte(&e->w, 0); /* no Java name: readers fall back to the OS name */
+        put(e, 0);
+        put(e, t->process + 1ull);
+    }
+}
+
+static void put_stacks(struct enc *e)
+{
+    const struct dvt_chunk *c = e->c;
+    if (!c->n_stacks || !pool_begin(e, JFR_STACK_TRACE, c->n_stacks))
+        return;
+    for (uint32_t i = 0; i < c->n_stacks; i++) {
+        const struct dvt_chunk_stack *s = &c->stacks[i];
+        if (!jfr_room(&e->w, (s->n + 1ul) * 4 * JFR_VARINT_MAX))
+            return;
+        put(e, key(e, i));
+        jfr_put_byte(&e->w, s->truncated);
+        put(e, s->n);
+        for (uint32_t k = 0; k < s->n; k++) {
+            uint32_t f = c->stack_frames[s->first + k];
+            put(e, key(e, e->frame_method[f]));
+            put(e, c->frames[f].line);
+            put(e, 0);
+            put(e, c->frames[f].kind);
+        }
+    }
+}
+
+static void put_methods(struct enc *e)
+{
+    uint32_t n = e->methods.table.n;
+    if (!n || !jfr_room(&e->w, (n + 1ul) * 6 * JFR_VARINT_MAX))
+        return;
+    pool_begin(e, JFR_METHOD, n);
+    for (uint32_t i = 0; i < n; i++) {
+        put(e, key(e, i));
+        put(e, key(e, e->methods.items[i][0]));
+        put(e, key(e, e->methods.items[i][1]));
+        put(e, key(e, 0)); /* descriptor ()V */
+        put(e, 0);
+        put(e, 0);
+    }
+}
+
+static void put_classes(struct enc *e)
+{
+    uint32_t n = e->classes.table.n;
+    if (!n || !jfr_room(&e->w, (n + 1ul) * 7 * JFR_VARINT_MAX))
+        return;
+    pool_begin(e, JFR_CLASS, n);
+    for (uint32_t i = 0; i < n; i++) {
+        put(e, key(e, i));
+        put(e, 0);
+        put(e, key(e, e->classes.items[i][0]));
+        put(e, 0);
+        put(e, 0);
+        put(e, key(e, e->classes.items[i][1]));
+        put(e, key(e, e->classes.items[i][2]));
+    }
+}
+
+static void put_pools(struct enc *e)
+{
+    size_t at = dvt_jfr_big_begin(&e->w, JFR_CHECKPOINT);
+    if (e->w.rc)
+        return;
+    put(e, 0); /* ticks */
+    put(e, 0); /* duration */
+    put(e, 0); /* no checkpoint before it */
+    jfr_put_byte(&e->w, 1);
+    const struct dvt_chunk *c = e->c;
+    put(e, 2u + (c->n_threads > 0) + (c->n_stacks > 0) + (e->methods.table.n > 0) + (e->classes.table.n > 0) +
+               (e->symbols.table.n > 0) + (e->strings.table.n > 0));
+    put_enums(e);
+    put_threads(e);
+    put_stacks(e);
+    put_methods(e);
+    put_classes(e);
+    put_strings(e, JFR_SYMBOL, &e->symbols);
+    put_strings(e, JFR_STRING, &e->strings);
+    dvt_jfr_big_end(&e->w, at);
+}
+
+/* ---- the chunk ---- */
+
+/* No pool of c can have more entries. */
+static uint64_t keys_at_most(const struct dvt_chunk *c)
+{
+    return 16 + 4ull * c->n_frames + 5ull * c->n_scopes + 2ull * c->n_labels + c->n_links +
+           4ull * c->n_processes + c->n_threads + c->n_stacks;
+}
+
+static uint32_t keys_used(const struct enc *e)
+{
+    uint32_t n[] = {e->symbols.table.n, e->strings.table.n, e->classes.table.n,
+                    e->methods.table.n, e->c->n_stacks,     e->c->n_threads};
+    uint32_t max = 1;
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        max = n[i] > max ? n[i] : max;
+    return max;
+}
+
+static void put_chunk(struct enc *e)
+{
+    struct jfr_header h = {.start_unix_ns = (int64_t)(e->c->start_ns + (uint64_t)e->c->unix_offset_ns),
+                           .duration_ns = e->c->end_ns - e->c->start_ns};
+    size_t start = e->w.b->n;
+    if (!jfr_room(&e->w, JFR_HEADER_BYTES))
+        return;
+    e->w.p += JFR_HEADER_BYTES;
+    h.metadata = JFR_HEADER_BYTES;
+    dvt_jfr_metadata(&e->w);
+    put_frames(e);
+    if (!e->w.rc && !e->rc)
+        put_events(e);
+    h.checkpoint = jfr_at(&e->w) - start;
+    if (!e->w.rc && !e->rc)
+        put_pools(e);
+    h.bytes = jfr_at(&e->w) - start;
+    if (!e->w.rc)
+        dvt_jfr_header(e->w.b->p + start, &h);
+}
+
+static void enc_fini(struct enc *e)
+{
+    dvt_strings_fini(&e->symbols);
+    dvt_strings_fini(&e->strings);
+    dvt_tuples_fini(&e->classes);
+    dvt_tuples_fini(&e->methods);
+    free(e->frame_method);
+    for (struct text *t = e->texts, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
+}
+
+int dvt_chunk_encode(const struct dvt_chunk *c, uint32_t *key_base, struct dvt_buf *out, struct dvt_err *err)
+{
+    int rc = dvt_chunk_check(c, DVT_EINVAL, err);
+    if (rc)
+        return rc;
+    uint64_t most = keys_at_most(c);
+    if (most >= INT32_MAX)
+        return dvt_fail(err, DVT_ELIMIT, 0, "chunk: too many different strings; write the trace in smaller parts");
+    struct enc e = {.c = c, .base = *key_base ? *key_base : 1};
+    if (e.base + most >= INT32_MAX)
+        e.base = 1;
+    size_t before = out->n;
+    dvt_jfr_open(&e.w, out);
+    put_chunk(&e);
+    dvt_jfr_close(&e.w);
+    rc = e.rc ? e.rc : e.w.rc;
+    if (!rc && out->n - before > INT32_MAX)
+        rc = DVT_ELIMIT; /* sizes inside are 35-bit, but readers keep offsets in 32 */
+    if (!rc)
+        *key_base = (uint32_t)(e.base + keys_used(&e));
+    enc_fini(&e);
+    if (!rc)
+        return 0;
+    out->n = before;
+    return dvt_fail(err, rc, 0, rc == DVT_ELIMIT ? "chunk: larger than %zu bytes" : "chunk: out of memory (%zu bytes)",
+                    out->max);
+}

@@ -25,6 +25,7 @@ enum record { /* what has a plan */
     R_LABEL,
     R_LINK,
     R_LEDGER,
+    R_NO_STACK,
     N_EVENTS,
     R_SYMBOL = N_EVENTS,
     R_STRING,
@@ -49,8 +50,9 @@ enum { SCOPE_TIME, SCOPE_DURATION, SCOPE_THREAD, SCOPE_ID, SCOPE_PARENT, SCOPE_S
        SCOPE_NAME, SCOPE_TAG, SCOPE_FLAGS };
 enum { LABEL_SCOPE, LABEL_KEY, LABEL_VALUE };
 enum { LINK_SCOPE, LINK_TRACE };
-enum { LEDGER_SAMPLES, LEDGER_NO_STACK, LEDGER_AMBIGUOUS, LEDGER_SHARED, LEDGER_BY, LEDGER_SCOPES, LEDGER_CUT,
-       LEDGER_UNCOVERED, LEDGER_LOST };
+enum { LEDGER_SAMPLES, LEDGER_NO_STACK, LEDGER_AMBIGUOUS, LEDGER_SHARED, LEDGER_SCOPES, LEDGER_CUT, LEDGER_UNCOVERED,
+       LEDGER_LOST };
+enum { NO_STACK_REASON, NO_STACK_SAMPLES };
 enum { THREAD_NAME, THREAD_TID, THREAD_PROCESS };
 enum { CLASS_MODULE, CLASS_FILE };
 enum { METHOD_CLASS, METHOD_NAME };
@@ -70,8 +72,9 @@ static const struct record_spec specs[N_RECORDS] = {
     [R_LABEL] = {"dovetail.ScopeLabel", {"iscope", "ikey", "ivalue"}},
     [R_LINK] = {"dovetail.ScopeLink", {"iscope", "itraceId"}},
     [R_LEDGER] = {"dovetail.Ledger",
-                  {"isamples", "inoStack", "iambiguous", "ishared", "anoStackBy", "iscopes", "icutShort", "iuncovered",
+                  {"isamples", "inoStack", "iambiguous", "ishared", "iscopes", "icutShort", "iuncovered",
                    "ilostSamples"}},
+    [R_NO_STACK] = {"dovetail.NoStack", {"ireason", "isamples"}},
     [R_SYMBOL] = {"jdk.types.Symbol", {"sstring"}},
     [R_STRING] = {"java.lang.String", {NULL}},
     [R_THREAD] = {"java.lang.Thread", {"sosName", "iosThreadId", "iprocess"}},
@@ -412,27 +415,23 @@ struct fill {
     bool bad;
 };
 
-static void read_reasons(void *ctx, struct jfr_r *r)
+/* Reasons of later versions are left out; no_stack counts them. */
+static void get_no_stack(struct dvt_chunk_ledger *l, const uint64_t *v)
 {
-    struct dvt_chunk_ledger *l = ctx;
-    uint64_t n = jfr_get(r), max = sizeof l->no_stack_by / sizeof *l->no_stack_by;
-    for (uint64_t i = 0; i < n && !r->bad; i++) {
-        uint64_t x = jfr_get(r);
-        if (i < max)
-            l->no_stack_by[i] = x;
-    }
+    if (v[NO_STACK_REASON] < sizeof l->no_stack_by / sizeof *l->no_stack_by)
+        l->no_stack_by[v[NO_STACK_REASON]] = v[NO_STACK_SAMPLES];
 }
 
-static void get_ledger(struct dvt_chunk_ledger *l, const struct jfr_values *v)
+static void get_ledger(struct dvt_chunk_ledger *l, const uint64_t *v)
 {
-    l->samples = v->v[LEDGER_SAMPLES];
-    l->no_stack = v->v[LEDGER_NO_STACK];
-    l->ambiguous = v->v[LEDGER_AMBIGUOUS];
-    l->shared = v->v[LEDGER_SHARED];
-    l->scopes = v->v[LEDGER_SCOPES];
-    l->cut_short = v->v[LEDGER_CUT];
-    l->uncovered_ns = v->v[LEDGER_UNCOVERED];
-    l->lost_samples = v->v[LEDGER_LOST];
+    l->samples = v[LEDGER_SAMPLES];
+    l->no_stack = v[LEDGER_NO_STACK];
+    l->ambiguous = v[LEDGER_AMBIGUOUS];
+    l->shared = v[LEDGER_SHARED];
+    l->scopes = v[LEDGER_SCOPES];
+    l->cut_short = v[LEDGER_CUT];
+    l->uncovered_ns = v[LEDGER_UNCOVERED];
+    l->lost_samples = v[LEDGER_LOST];
 }
 
 static void get_process(struct fill *f, struct dvt_chunk_process *p, const uint64_t *v)
@@ -471,30 +470,33 @@ static void get_sample(struct fill *f, struct dvt_chunk_sample *s, const uint64_
     s->weight_ns = v[SAMPLE_WEIGHT];
 }
 
-static void get_event(struct fill *f, uint32_t record, const struct jfr_values *v)
+static void get_event(struct fill *f, uint32_t record, const uint64_t *v)
 {
     uint32_t i = f->next[record]++;
     switch (record) {
     case R_SAMPLE:
-        get_sample(f, &f->c->samples[i], v->v);
+        get_sample(f, &f->c->samples[i], v);
         break;
     case R_PROCESS:
-        get_process(f, &f->c->processes[i], v->v);
+        get_process(f, &f->c->processes[i], v);
         break;
     case R_SCOPE:
-        get_scope(f, i, v->v);
+        get_scope(f, i, v);
         break;
     case R_LABEL:
-        f->label_scope[i] = index_of(v->v[LABEL_SCOPE], &f->bad);
-        f->c->labels[i] = (struct dvt_label){string_of(f->d, v->v[LABEL_KEY], &f->bad),
-                                             string_of(f->d, v->v[LABEL_VALUE], &f->bad)};
+        f->label_scope[i] = index_of(v[LABEL_SCOPE], &f->bad);
+        f->c->labels[i] = (struct dvt_label){string_of(f->d, v[LABEL_KEY], &f->bad),
+                                             string_of(f->d, v[LABEL_VALUE], &f->bad)};
         break;
     case R_LINK:
-        f->link_scope[i] = index_of(v->v[LINK_SCOPE], &f->bad);
-        f->c->links[i] = trace_of(f->d, v->v[LINK_TRACE], &f->bad);
+        f->link_scope[i] = index_of(v[LINK_SCOPE], &f->bad);
+        f->c->links[i] = trace_of(f->d, v[LINK_TRACE], &f->bad);
         break;
     case R_LEDGER:
         get_ledger(&f->c->ledger, v);
+        break;
+    case R_NO_STACK:
+        get_no_stack(&f->c->ledger, v);
         break;
     default:
         break;
@@ -504,13 +506,13 @@ static void get_event(struct fill *f, uint32_t record, const struct jfr_values *
 static void fill_events(struct fill *f, const uint8_t *p, const uint8_t *end)
 {
     struct event ev;
-    struct jfr_values v = {.array = read_reasons, .ctx = &f->c->ledger};
+    struct jfr_values v = {0};
     while (next_event(f->d, &p, end, &ev)) {
         if (ev.record >= N_EVENTS)
             continue;
         jfr_run(&f->d->meta, &f->d->plans[ev.record], &ev.r, &v);
         f->bad = f->bad || ev.r.bad || ev.r.p != ev.r.end;
-        get_event(f, ev.record, &v);
+        get_event(f, ev.record, v.v);
     }
     f->bad = f->bad || !p;
 }

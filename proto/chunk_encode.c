@@ -309,24 +309,28 @@ static void put_ledger(struct enc *e)
 {
     const struct dvt_chunk_ledger *l = &e->c->ledger;
     enum { REASONS = sizeof l->no_stack_by / sizeof *l->no_stack_by };
-    if (!jfr_room(&e->w, 256))
+    if (!event_begin(e, JFR_DVT_LEDGER))
         return;
-    uint8_t *size = e->w.p;
-    e->w.p += JFR_SIZE_PADDED; /* may exceed 127 bytes */
-    jfr_put_byte(&e->w, JFR_DVT_LEDGER);
     put(e, 0);
     put(e, l->samples);
     put(e, l->no_stack);
     put(e, l->ambiguous);
     put(e, l->shared);
-    put(e, REASONS);
-    for (int i = 0; i < REASONS; i++)
-        put(e, l->no_stack_by[i]);
     put(e, l->scopes);
     put(e, l->cut_short);
     put(e, l->uncovered_ns);
     put(e, l->lost_samples);
-    dvt_jfr_padded(size, (uint32_t)(e->w.p - size));
+    event_end(e);
+    for (uint32_t i = 0; i < REASONS; i++) {
+        if (!l->no_stack_by[i])
+            continue;
+        if (!event_begin(e, JFR_DVT_NO_STACK))
+            return;
+        put(e, 0);
+        put(e, i);
+        put(e, l->no_stack_by[i]);
+        event_end(e);
+    }
 }
 
 static void put_events(struct enc *e)

@@ -78,12 +78,13 @@ FIELDS(ledger_fields) = {START,
                          F("noStack", LONG, 0),
                          F("ambiguous", LONG, 0),
                          F("shared", LONG, 0),
-                         F("noStackBy", LONG, JFR_ARRAY),
                          F("scopes", LONG, 0),
                          F("cutShort", LONG, 0),
                          F("uncovered", LONG, JFR_SPAN_TICKS),
                          F("lostSamples", LONG, 0),
                          END};
+/* One event a reason: `jfr print` fails on arrays of numbers. */
+FIELDS(no_stack_fields) = {START, F("reason", INT, 0), F("samples", LONG, 0), END};
 FIELDS(value_field) = {F("value", STRING, 0), END};
 
 const struct jfr_type dvt_jfr_types[] = {
@@ -109,6 +110,7 @@ const struct jfr_type dvt_jfr_types[] = {
     {"dovetail.ScopeLabel", JFR_DVT_LABEL, JFR_EVENT, label_fields},
     {"dovetail.ScopeLink", JFR_DVT_LINK, JFR_EVENT, link_fields},
     {"dovetail.Ledger", JFR_DVT_LEDGER, JFR_EVENT, ledger_fields},
+    {"dovetail.NoStack", JFR_DVT_NO_STACK, JFR_EVENT, no_stack_fields},
     {"jdk.jfr.Timestamp", JFR_TIMESTAMP, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Timespan", JFR_TIMESPAN, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Contextual", JFR_CONTEXTUAL, JFR_ANNOTATION, none},

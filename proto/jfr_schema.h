@@ -37,6 +37,7 @@ enum jfr_type_id {
     JFR_DVT_LABEL,
     JFR_DVT_LINK,
     JFR_DVT_LEDGER,
+    JFR_DVT_NO_STACK,
     JFR_TIMESTAMP = 60,
     JFR_TIMESPAN,
     JFR_CONTEXTUAL,

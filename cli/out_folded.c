@@ -1,0 +1,60 @@
+/*
+ * out_folded: one line a stack, root first, frames joined by ';', then a space and the weight in microseconds (or samples).
+ * Read by flamegraph.pl, inferno, speedscope. A ';' within a name becomes ','; control characters become \xNN, so a line is
+ * always one stack.
+ */
+#include "output.h"
+#include "alloc.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void put_name(FILE *out, const struct tree_node *n)
+{
+    char *safe = text_safe(n->name.n ? n->name : dvt_str("(unnamed)"), 0);
+    for (char *p = safe; *p; p++) {
+        fputc(*p == ';' ? ',' : *p, out);
+    }
+    free(safe);
+}
+
+static void put_path(const struct tree *t, uint32_t node, uint32_t *path, FILE *out)
+{
+    size_t n = 0;
+    for (; node != 0 && node != TREE_NONE; node = t->nodes[node].parent) {
+        path[n++] = node;
+    }
+    while (n > 0) {
+        put_name(out, &t->nodes[path[--n]]);
+        fputs(n ? ";" : " ", out);
+    }
+}
+
+/* Microseconds, rounded so that the lines of one file add up to its whole: *carry_ns holds what rounding left. */
+static uint64_t microseconds(uint64_t ns, uint64_t *carry_ns)
+{
+    uint64_t all = ns + *carry_ns;
+    *carry_ns = all % 1000;
+    return all / 1000;
+}
+
+static int write_folded(const struct tree *tree, const struct tree_meta *meta, FILE *out)
+{
+    uint32_t *path = alloc_array(UINT16_MAX + 1u, sizeof *path);
+    uint64_t carry_ns = 500;
+    for (uint32_t i = 1; i < tree->n_nodes; i++) {
+        const struct tree_node *n = &tree->nodes[i];
+        if (n->self_samples == 0 || n->depth == UINT16_MAX) {
+            continue;
+        }
+        put_path(tree, i, path, out);
+        bool samples = meta->opt.counts;
+        uint64_t v = samples ? n->self_samples : meta->weights_are_counts ? n->self_ns : microseconds(n->self_ns, &carry_ns);
+        fprintf(out, "%" PRIu64 "\n", v);
+    }
+    free(path);
+    return ferror(out) ? DVT_EIO : 0;
+}
+
+const struct output_ops out_folded = {"folded", ".folded", write_folded};

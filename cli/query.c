@@ -1,0 +1,280 @@
+/* query: see query.h. */
+#include "query.h"
+#include "alloc.h"
+#include "select.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- frames ---- */
+
+bool query_is_managed(uint32_t frame_kind)
+{
+    return frame_kind == DVT_FRAME_MANAGED || frame_kind == DVT_FRAME_JIT;
+}
+
+static bool begins_with(struct dvt_str s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return s.n >= n && memcmp(s.p, prefix, n) == 0;
+}
+
+bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module)
+{
+    if (frame_kind != DVT_FRAME_NATIVE && frame_kind != DVT_FRAME_INLINED) {
+        return false;
+    }
+    if (begins_with(module, "libpython")) {
+        return true;
+    }
+    if (!begins_with(module, "python")) {
+        return false;
+    }
+    for (size_t i = strlen("python"); i < module.n; i++) { /* python, python3, python3.11; not python-ldap.so */
+        if ((module.p[i] < '0' || module.p[i] > '9') && module.p[i] != '.') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- one chunk ---- */
+
+struct chunk_walk {
+    const struct dvt_chunk *c;
+    const struct query_options *o;
+    struct tree *tree;
+    struct tree_key *frames; /* [n_frames], interned */
+    uint32_t *bases;         /* [n_scopes + n_threads]: node above the stack, TREE_NONE unknown */
+};
+
+static uint32_t service_node(const struct chunk_walk *w, uint32_t thread)
+{
+    const struct dvt_chunk_process *p = &w->c->processes[w->c->threads[thread].process];
+    struct tree_key key = {.kind = TREE_SERVICE, .name = p->service};
+    if (!w->o->processes) {
+        return tree_child(w->tree, 0, &key);
+    }
+    char *text = alloc_printf("%.*s (pid %u)", (int)p->service.n, p->service.p ? p->service.p : "", p->pid);
+    key.name = dvt_str(text);
+    uint32_t node = tree_child(w->tree, 0, &key);
+    free(text);
+    return node;
+}
+
+static uint32_t thread_node(const struct chunk_walk *w, uint32_t thread)
+{
+    const struct dvt_chunk_thread *t = &w->c->threads[thread];
+    uint32_t node = service_node(w, thread);
+    if (!w->o->threads) {
+        return node;
+    }
+    struct tree_key key = {.kind = TREE_THREAD, .name = t->name};
+    char *text = t->name.n ? NULL : alloc_printf("thread %u", t->tid);
+    key.name = text ? dvt_str(text) : key.name;
+    node = tree_child(w->tree, node, &key);
+    free(text);
+    return node;
+}
+
+/* The outermost scope of the trace on any thread: the one without parent that began first. */
+static struct dvt_str root_tag(const struct dvt_chunk *c)
+{
+    uint32_t root = DVT_NONE;
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        bool is_root = (c->scopes[i].flags & DVT_SCOPE_ROOT) != 0;
+        bool was_root = root != DVT_NONE && (c->scopes[root].flags & DVT_SCOPE_ROOT) != 0;
+        if (root == DVT_NONE || (is_root && !was_root) ||
+            (is_root == was_root && c->scopes[i].start_ns < c->scopes[root].start_ns)) {
+            root = i;
+        }
+    }
+    return root == DVT_NONE ? dvt_str("") : c->scopes[root].tag;
+}
+
+static uint32_t scope_path(const struct chunk_walk *w, uint32_t node, uint32_t scope)
+{
+    uint32_t path[DVT_MAX_DEPTH], n = 0;
+    for (; scope != DVT_NONE && n < DVT_MAX_DEPTH; scope = w->c->scopes[scope].parent) {
+        path[n++] = scope;
+    }
+    while (n > 0) {
+        struct tree_key key = {.kind = TREE_SCOPE, .name = w->c->scopes[path[--n]].name};
+        node = tree_child(w->tree, node, &key);
+    }
+    return node;
+}
+
+/* The node above the stack of a sample: service, thread, scopes as asked for. */
+static uint32_t base_node(const struct chunk_walk *w, const struct dvt_chunk_sample *s)
+{
+    uint32_t slot = s->scope == DVT_NONE ? w->c->n_scopes + s->thread : s->scope;
+    if (w->bases[slot] != TREE_NONE) {
+        return w->bases[slot];
+    }
+    uint32_t node = thread_node(w, s->thread);
+    if (w->o->by == QUERY_BY_TAG) {
+        struct tree_key key = {.kind = TREE_SCOPE, .name = root_tag(w->c)};
+        node = tree_child(w->tree, node, &key);
+    } else if (w->o->by == QUERY_BY_SCOPE) {
+        node = scope_path(w, node, s->scope);
+    }
+    w->bases[slot] = node;
+    return node;
+}
+
+static void add_sample(const struct chunk_walk *w, const struct dvt_chunk_sample *s)
+{
+    uint32_t node = base_node(w, s);
+    bool managed_seen = false;
+    const struct dvt_chunk_stack *stack = s->stack == DVT_NONE ? NULL : &w->c->stacks[s->stack];
+    for (uint32_t i = stack ? stack->n : 0; i-- > 0;) { /* leaf first in the chunk, root first in the tree */
+        uint32_t frame = w->c->stack_frames[stack->first + i];
+        const struct dvt_chunk_frame *f = &w->c->frames[frame];
+        managed_seen = managed_seen || query_is_managed(f->kind);
+        if (managed_seen && !w->o->native && query_is_interpreter(f->kind, f->module)) {
+            continue;
+        }
+        node = tree_child_interned(w->tree, node, &w->frames[frame]);
+        tree_line(w->tree, node, f->line, s->weight_ns);
+    }
+    tree_add(w->tree, node, s->weight_ns, 1);
+}
+
+static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const struct query_options *o, struct tree *tree)
+{
+    *w = (struct chunk_walk){.c = c, .o = o, .tree = tree};
+    w->frames = alloc_array(c->n_frames, sizeof *w->frames);
+    for (uint32_t i = 0; i < c->n_frames; i++) {
+        const struct dvt_chunk_frame *f = &c->frames[i];
+        w->frames[i] = (struct tree_key){TREE_FRAME, (uint8_t)f->kind, f->name, f->module, f->file};
+        tree_intern(tree, &w->frames[i]);
+    }
+    size_t n = (size_t)c->n_scopes + c->n_threads;
+    w->bases = alloc_array(n, sizeof *w->bases);
+    memset(w->bases, 0xff, n * sizeof *w->bases);
+}
+
+/* The event's name while all chunks agree on it. */
+static void sum_event(struct tree_meta *meta, const struct dvt_chunk *c)
+{
+    char *event = text_safe(c->event, sizeof meta->event / 4 - 1);
+    if (!meta->has_event) {
+        snprintf(meta->event, sizeof meta->event, "%s", event);
+    } else if (strcmp(meta->event, event) != 0) {
+        meta->event[0] = 0;
+    }
+    meta->has_event = true;
+    free(event);
+}
+
+static void sum_chunk(struct tree_meta *meta, const struct dvt_chunk *c)
+{
+    sum_event(meta, c);
+    meta->ambiguous += c->ledger.ambiguous;
+    meta->lost_samples += c->ledger.lost_samples;
+    meta->uncovered_ns += c->ledger.uncovered_ns;
+    meta->cut_short += c->ledger.cut_short;
+    meta->period_ns = c->period_ns;
+    meta->weights_are_counts = meta->weights_are_counts || c->period_ns == 0;
+}
+
+static bool stack_is_missing(const struct dvt_chunk *c, const struct dvt_chunk_sample *s)
+{
+    static const char mark[] = "[no stack";
+    const struct dvt_chunk_stack *stack = s->stack == DVT_NONE ? NULL : &c->stacks[s->stack];
+    for (uint32_t i = 0; stack && i < stack->n; i++) {
+        const struct dvt_chunk_frame *f = &c->frames[c->stack_frames[stack->first + i]];
+        if (f->kind == DVT_FRAME_SPECIAL && begins_with(f->name, mark)) {
+            return true;
+        }
+    }
+    return stack == NULL;
+}
+
+static void sum_sample(struct tree_meta *meta, const struct dvt_chunk *c, const struct dvt_chunk_sample *s)
+{
+    meta->samples++;
+    meta->on_cpu_ns += s->weight_ns;
+    meta->no_stack += stack_is_missing(c, s);
+    meta->shared += s->scope != DVT_NONE && c->scopes[s->scope].n_links > 0;
+}
+
+void query_chunk(const struct dvt_chunk *chunk, const struct filter *f, const struct query_options *o, struct tree *tree,
+                 struct tree_meta *meta)
+{
+    struct chunk_walk w;
+    struct select select;
+    walk_init(&w, chunk, o, tree);
+    select_init(&select, f, chunk);
+    sum_chunk(meta, chunk);
+    for (uint32_t i = 0; i < chunk->n_samples; i++) {
+        if (select_sample(&select, chunk, &chunk->samples[i])) {
+            add_sample(&w, &chunk->samples[i]);
+            sum_sample(meta, chunk, &chunk->samples[i]);
+        }
+    }
+    select_fini(&select);
+    free(w.frames);
+    free(w.bases);
+}
+
+/* ---- all of a list ---- */
+
+struct run {
+    struct catalog *c;
+    const struct filter *f;
+    const struct query_options *o;
+    struct tree *tree;
+    struct tree_meta *meta;
+    uint8_t *buf;
+    size_t cap;
+};
+
+static int run_chunk(void *ctx, const struct catalog_chunk *where, struct dvt_err *err)
+{
+    struct run *r = ctx;
+    struct dvt_chunk chunk;
+    int rc = catalog_read(r->c, where, &r->buf, &r->cap, err);
+    if (rc == 0) {
+        rc = dvt_chunk_decode(r->buf, where->bytes, &chunk, err);
+    }
+    if (rc) {
+        return rc;
+    }
+    query_chunk(&chunk, r->f, r->o, r->tree, r->meta);
+    dvt_chunk_fini(&chunk);
+    return 0;
+}
+
+static void sum_traces(struct tree_meta *meta, const struct catalog_list *list)
+{
+    meta->n_traces = list->n;
+    for (size_t i = 0; i < list->n; i++) {
+        meta->duration_ns += list->traces[i].duration_ns;
+        if (i == 0 || list->traces[i].start_ns < meta->start_ns) {
+            meta->start_ns = list->traces[i].start_ns;
+        }
+    }
+}
+
+int query_run(struct catalog *c, const struct filter *f, const struct catalog_list *list, const struct query_options *o,
+              struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
+{
+    struct run r = {.c = c, .f = f, .o = o, .tree = tree, .meta = meta};
+    struct term_progress progress;
+    int rc = 0;
+    term_progress_start(&progress, "reading traces", list->n);
+    for (size_t i = 0; i < list->n && rc == 0; i++) {
+        rc = catalog_trace_chunks(c, &list->traces[i], run_chunk, &r, err);
+        term_progress_at(&progress, i);
+    }
+    term_progress_end(&progress);
+    free(r.buf);
+    if (rc == 0) {
+        sum_traces(meta, list);
+        tree_finish(tree);
+    }
+    return rc;
+}

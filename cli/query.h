@@ -1,0 +1,41 @@
+/*
+ * query: samples of the traces that match, merged into one tree.
+ *
+ * Few chunks are decoded one by one; many are read from the column files (columns.h), which say the same in a form that
+ * folds at hundreds of millions of samples a second. What only chunks hold (tags, spans, pids) always comes from them.
+ */
+#ifndef QUERY_H
+#define QUERY_H
+
+#include "catalog.h"
+#include "output.h"
+#include "tree.h"
+
+#include "../proto/chunk.h"
+
+enum query_by {
+    QUERY_BY_NONE,  /* no level for scopes */
+    QUERY_BY_TAG,   /* the tag of the outermost scope, once per thread */
+    QUERY_BY_SCOPE, /* a level for each scope from the outermost to the innermost, by name */
+};
+
+struct query_options {
+    enum query_by by;
+    bool processes; /* services by process: "shop (pid 4711)" */
+    bool threads;   /* a level for threads */
+    bool native;    /* keep the interpreter's own native frames above a managed one */
+};
+
+/* Adds the samples of all traces in list that f picks to tree (made by tree_init; finished here) and their sums to meta. */
+int query_run(struct catalog *c, const struct filter *f, const struct catalog_list *list, const struct query_options *o,
+              struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
+
+/* One decoded chunk. */
+void query_chunk(const struct dvt_chunk *chunk, const struct filter *f, const struct query_options *o, struct tree *tree,
+                 struct tree_meta *meta);
+
+/* A native frame of the interpreter itself, by its module: python3.11, libpython3.11.so.1.0. */
+bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module);
+bool query_is_managed(uint32_t frame_kind);
+
+#endif

@@ -1,0 +1,107 @@
+/* select: see select.h. */
+#include "select.h"
+#include "alloc.h"
+
+#include <stdlib.h>
+
+typedef bool claim(const struct filter *f, const struct dvt_chunk *c, uint32_t scope);
+
+static bool has_name(const struct filter *f, const struct dvt_chunk *c, uint32_t scope)
+{
+    return filter_glob(f->name, c->scopes[scope].name);
+}
+
+static bool has_tag(const struct filter *f, const struct dvt_chunk *c, uint32_t scope)
+{
+    return filter_tag_matches(f->tag, c->scopes[scope].tag);
+}
+
+static bool has_span(const struct filter *f, const struct dvt_chunk *c, uint32_t scope)
+{
+    char hex[DVT_SPAN_HEX + 1];
+    dvt_span_id_format(&c->scopes[scope].span, hex);
+    return strncasecmp(hex, f->span, strlen(f->span)) == 0;
+}
+
+struct span_row {
+    struct dvt_span_id span;
+    uint32_t scope;
+};
+
+static int by_span(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct dvt_span_id));
+}
+
+/* Any scope of the parent span: scopes of one span match or fail alike but for their tag, which holds the span too. */
+static uint32_t scope_of_span(const struct span_row *rows, size_t n, const struct dvt_span_id *span)
+{
+    const struct span_row *row = n && !dvt_span_id_is_zero(span) ? bsearch(span, rows, n, sizeof *rows, by_span) : NULL;
+    return row ? row->scope : DVT_NONE;
+}
+
+/* Marks in ok[] the scopes that satisfy the claim or lie under one that does; the walk up is bounded, as parent spans may
+ * form a ring. */
+static void keep_under(claim *holds, const struct filter *f, const struct dvt_chunk *c, const struct span_row *rows,
+                       bool *ok)
+{
+    enum { UP_MAX = 256 };
+    bool *self = alloc_array(c->n_scopes, sizeof *self);
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        self[i] = holds(f, c, i);
+    }
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        uint32_t s = i;
+        for (int up = 0; up < UP_MAX && s != DVT_NONE && !self[s]; up++) {
+            uint32_t parent = c->scopes[s].parent;
+            s = parent != DVT_NONE ? parent : scope_of_span(rows, c->n_scopes, &c->scopes[s].parent_span);
+        }
+        ok[i] = ok[i] && s != DVT_NONE && self[s];
+    }
+    free(self);
+}
+
+static struct span_row *rows_by_span(const struct dvt_chunk *c)
+{
+    struct span_row *rows = alloc_array(c->n_scopes, sizeof *rows);
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        rows[i] = (struct span_row){c->scopes[i].span, i};
+    }
+    qsort(rows, c->n_scopes, sizeof *rows, by_span);
+    return rows;
+}
+
+void select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c)
+{
+    ret->scopes = alloc_array(c->n_scopes, sizeof *ret->scopes);
+    ret->processes = alloc_array(c->n_processes, sizeof *ret->processes);
+    memset(ret->scopes, true, c->n_scopes);
+    for (uint32_t i = 0; i < c->n_processes; i++) {
+        ret->processes[i] = !f->service || filter_glob(f->service, c->processes[i].service);
+    }
+    if (f->name || f->tag || f->span) {
+        struct span_row *rows = rows_by_span(c);
+        if (f->name) {
+            keep_under(has_name, f, c, rows, ret->scopes);
+        }
+        if (f->tag) {
+            keep_under(has_tag, f, c, rows, ret->scopes);
+        }
+        if (f->span) {
+            keep_under(has_span, f, c, rows, ret->scopes);
+        }
+        free(rows);
+    }
+}
+
+void select_fini(struct select *s)
+{
+    free(s->scopes);
+    free(s->processes);
+}
+
+bool select_sample(const struct select *s, const struct dvt_chunk *c, const struct dvt_chunk_sample *sample)
+{
+    bool scope_is_picked = sample->scope == DVT_NONE || s->scopes[sample->scope];
+    return scope_is_picked && s->processes[c->threads[sample->thread].process];
+}

@@ -1,0 +1,29 @@
+"""Dovetail: says which request this thread is working for, so that a profile can be cut by trace.
+
+    with dovetail.scope("checkout", tenant="acme", traceparent=header):
+        ...
+
+With OpenTelemetry nothing is needed but the import (or `dovetail run`): current spans are scopes. With no daemon all of
+this does nothing, cheaply. Nothing here raises into the application; dovetail.status() tells what is wrong.
+"""
+from ._traceparent import Traceparent, format_traceparent, parse_traceparent
+
+__all__ = ["scope", "label", "traceparent", "status", "parse_traceparent", "format_traceparent", "Traceparent"]
+
+try:
+    from ._dovetail import label, scope, status, traceparent
+except Exception as error:  # no build for this interpreter, or a damaged one
+    from . import _inert
+    from ._inert import label, scope, status, traceparent
+    _inert.reason = f"{type(error).__name__}: {error}"
+else:
+    def _start():
+        import atexit
+        import os
+        from . import _dovetail
+        if _dovetail.start():
+            os.register_at_fork(after_in_child=_dovetail.after_fork)
+            atexit.register(_dovetail.stop)
+
+    _start()
+    del _start

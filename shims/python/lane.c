@@ -1,0 +1,383 @@
+/*
+ * lane: see lane.h. A lane is made at a thread's first event that matters and belongs to that thread; a capsule in the
+ * thread state's dict ends it, on the thread and with the GIL, when the thread state is cleared.
+ */
+#include "lane.h"
+#include "greenlet.h"
+#include "late.h"
+
+enum { MAX_ENTRIES = 120, MAX_RESIDENCIES = 256, MAX_DEEP = 32 };
+
+struct entry {
+    struct dvt_py_mark mark;
+    struct dvt_scope scope;
+    bool borrowed; /* the same as the scope around it: no scope of its own */
+};
+
+struct residency {
+    PyObject *context; /* strong; NULL: the thread has none yet */
+    uint32_t first;    /* its first entry */
+    uint32_t hid_from; /* if hides: the entries [hid_from, first) were closed for its sake */
+    bool hides;
+    bool looked; /* what is current in it has been asked */
+};
+
+struct lane {
+    struct entry entries[MAX_ENTRIES];
+    uint32_t n, open_from; /* entries [open_from, n) have open scopes, but for borrowed ones */
+    struct residency res[MAX_RESIDENCIES];
+    uint32_t n_res;    /* at least 1 */
+    uint32_t overflow; /* residencies entered beyond the bound; everything is closed meanwhile */
+    uint32_t overflow_from;
+    bool busy, dirty; /* an event inside an event (Python code run by it) is made good at the end */
+    uint32_t greenlet_seen;
+};
+
+static __thread struct lane *tl __attribute__((tls_model("initial-exec")));
+static uint32_t greenlet_generation = 1;
+struct dvt_py_lane_counts dvt_py_lane_counts;
+
+void dvt_py_greenlet_maybe_loaded(void)
+{
+    greenlet_generation++;
+}
+
+bool dvt_py_quiet(void)
+{
+    return !(dvt_py_vars_used && dvt_rt_active()) && !(tl && tl->n > 0);
+}
+
+static PyObject *context_now(void)
+{
+    return PyThreadState_Get()->context; /* borrowed */
+}
+
+/* ---- single scopes ---- */
+
+static void open_scope(struct entry *e)
+{
+    const struct dvt_py_mark *m = &e->mark;
+    struct dvt_rt_open args = {.trace = m->trace, .span = m->span, .parent_span = m->parent, .flags = m->flags};
+    if (m->remote) {
+        args.parent_span = m->span;
+        memset(&args.span, 0, sizeof args.span);
+    }
+    args.name = dvt_py_mark_name(m);
+    e->scope = dvt_rt_open(&args);
+}
+
+static void close_scope(struct entry *e)
+{
+    if (dvt_rt_close(e->scope, dvt_py_mark_name(&e->mark)))
+        dvt_py_commit(e->scope, &e->mark);
+}
+
+static void close_down_to(struct lane *l, uint32_t from)
+{
+    for (uint32_t i = l->n; i > from && i > l->open_from; i--)
+        if (!l->entries[i - 1].borrowed)
+            close_scope(&l->entries[i - 1]);
+}
+
+/* Closes and forgets the entries from index `from` on. */
+static void pop_to(struct lane *l, uint32_t from)
+{
+    close_down_to(l, from);
+    while (l->n > from)
+        dvt_py_mark_drop(&l->entries[--l->n].mark);
+    if (l->open_from > l->n)
+        l->open_from = l->n;
+}
+
+static void hide(struct lane *l, uint32_t *ret_from)
+{
+    *ret_from = l->open_from;
+    close_down_to(l, l->open_from);
+    l->open_from = l->n;
+}
+
+static void unhide(struct lane *l, uint32_t from)
+{
+    for (uint32_t i = from; i < l->n; i++)
+        if (!l->entries[i].borrowed)
+            open_scope(&l->entries[i]);
+    l->open_from = from;
+}
+
+/* ---- residencies ---- */
+
+static struct residency *top_res(struct lane *l)
+{
+    return &l->res[l->n_res - 1];
+}
+
+/* The entry around the top residency's first one, if its scope is open. */
+static struct entry *around(struct lane *l)
+{
+    uint32_t first = top_res(l)->first;
+    return first > l->open_from ? &l->entries[first - 1] : NULL;
+}
+
+/* Takes over the mark. */
+static void push(struct lane *l, struct dvt_py_mark *m)
+{
+    uint32_t first = top_res(l)->first;
+    if (l->n - first >= MAX_DEEP || l->n >= MAX_ENTRIES) {
+        dvt_py_lane_counts.too_deep++;
+        pop_to(l, l->n - 1);
+    }
+    struct entry *outer = l->n == first ? around(l) : NULL;
+    struct entry *e = &l->entries[l->n];
+    *e = (struct entry){.mark = *m, .borrowed = outer && dvt_py_mark_same(&outer->mark, m)};
+    l->n++;
+    if (!e->borrowed)
+        open_scope(e);
+}
+
+static void hide_below(struct lane *l)
+{
+    struct residency *r = top_res(l);
+    if (l->open_from >= r->first || r->hides)
+        return;
+    hide(l, &r->hid_from);
+    r->hides = true;
+}
+
+static uint32_t find(const struct lane *l, const struct dvt_py_mark *m)
+{
+    uint32_t i = l->n;
+    while (i > l->res[l->n_res - 1].first && !dvt_py_mark_same(&l->entries[i - 1].mark, m))
+        i--;
+    return i; /* index + 1; the residency's first index: not there */
+}
+
+/* Makes the top residency's scopes what the context now says. */
+static void follow(struct lane *l, bool going_back)
+{
+    struct dvt_py_mark m;
+    uint32_t first = top_res(l)->first;
+    const struct dvt_py_mark *like = l->n > 0 ? &l->entries[l->n - 1].mark : NULL;
+    top_res(l)->looked = true;
+    if (!dvt_py_mark_now(&m, like)) {
+        pop_to(l, first);
+        hide_below(l);
+        return;
+    }
+    uint32_t found = find(l, &m);
+    if (found > first) {
+        pop_to(l, found);
+        dvt_py_mark_drop(&m);
+        return;
+    }
+    if (going_back)
+        pop_to(l, first);
+    push(l, &m);
+}
+
+static void enter_res(struct lane *l, PyObject *context)
+{
+    if (l->n_res == MAX_RESIDENCIES || l->n + 1 >= MAX_ENTRIES || l->overflow) {
+        if (l->overflow++ == 0)
+            hide(l, &l->overflow_from);
+        dvt_py_lane_counts.too_deep++;
+        return;
+    }
+    Py_XINCREF(context);
+    l->res[l->n_res++] = (struct residency){.context = context, .first = l->n};
+    follow(l, false);
+}
+
+static void leave_res(struct lane *l)
+{
+    struct residency r = *top_res(l);
+    pop_to(l, r.first);
+    l->n_res--;
+    if (r.hides)
+        unhide(l, r.hid_from);
+    Py_XDECREF(r.context);
+}
+
+/* From nothing but what is true now. */
+static void restart(struct lane *l)
+{
+    l->overflow = 0;
+    pop_to(l, 0);
+    while (l->n_res > 1)
+        Py_CLEAR(l->res[--l->n_res].context);
+    l->res[0].hides = false;
+    PyObject *now = context_now();
+    Py_XINCREF(now);
+    Py_XSETREF(l->res[0].context, now);
+    follow(l, false);
+}
+
+/* True if the lane was where the thread is; else restarts it. */
+static bool in_step(struct lane *l, PyObject *actual)
+{
+    struct residency *r = top_res(l);
+    if (r->context == actual || l->overflow)
+        return true;
+    if (!r->context && l->n == r->first) { /* a thread's context is made at its first set */
+        r->context = Py_NewRef(actual);
+        return true;
+    }
+    dvt_py_lane_counts.resyncs++;
+    restart(l);
+    return false;
+}
+
+/* ---- life ---- */
+
+static void end_lane(PyObject *capsule)
+{
+    struct lane *l = PyCapsule_GetPointer(capsule, "dovetail.lane");
+    if (!l)
+        return;
+    l->busy = true;
+    if (l == tl) {
+        if (dvt_py_enabled)
+            close_down_to(l, 0);
+        tl = NULL;
+    }
+    for (uint32_t i = 0; i < l->n; i++) /* another thread's (a fork's child clears them): its scopes are core's to end */
+        dvt_py_mark_drop(&l->entries[i].mark);
+    for (uint32_t i = 0; i < l->n_res; i++)
+        Py_CLEAR(l->res[i].context);
+    free(l);
+}
+
+static struct lane *new_lane(void)
+{
+    PyObject *dict = PyThreadState_GetDict(); /* borrowed; no exception if NULL */
+    struct lane *l = dict ? calloc(1, sizeof *l) : NULL;
+    PyObject *capsule = l ? PyCapsule_New(l, "dovetail.lane", end_lane) : NULL;
+    if (!capsule) {
+        free(l);
+        PyErr_Clear();
+        return NULL;
+    }
+    l->n_res = 1;
+    tl = l;
+    if (PyDict_SetItemString(dict, "dovetail.lane", capsule) < 0)
+        PyErr_Clear(); /* the capsule goes at once, and the lane with it */
+    Py_DECREF(capsule);
+    return tl;
+}
+
+static void look_for_greenlet(struct lane *l)
+{
+    if (l->greenlet_seen == greenlet_generation)
+        return;
+    if (dvt_py_greenlet_install())
+        l->greenlet_seen = greenlet_generation;
+}
+
+/* ---- events ---- */
+
+struct saved {
+    PyObject *type, *value, *traceback;
+};
+
+static struct lane *begin(struct saved *s)
+{
+    struct lane *l = tl;
+    if (l && l->busy) {
+        l->dirty = true;
+        return NULL;
+    }
+    PyErr_Fetch(&s->type, &s->value, &s->traceback);
+    if (!l && !(l = new_lane())) {
+        PyErr_Restore(s->type, s->value, s->traceback);
+        return NULL;
+    }
+    l->busy = true;
+    look_for_greenlet(l);
+    return l;
+}
+
+static void end(struct lane *l, struct saved *s)
+{
+    for (int tries = 0; l->dirty && tries < 4; tries++) {
+        l->dirty = false;
+        restart(l);
+    }
+    l->busy = l->dirty = false;
+    PyErr_Restore(s->type, s->value, s->traceback);
+}
+
+void dvt_py_entered(PyObject *before, PyObject *context)
+{
+    struct saved s;
+    if (dvt_py_quiet())
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    struct residency *r = top_res(l);
+    if (r->context == before || l->overflow || (!r->context && l->n == r->first))
+        enter_res(l, context);
+    else
+        (void)in_step(l, context); /* restarts in the context just entered */
+    end(l, &s);
+}
+
+void dvt_py_left(PyObject *context)
+{
+    struct saved s;
+    if (dvt_py_quiet() && !(tl && tl->n_res > 1))
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    if (l->overflow) {
+        if (--l->overflow == 0)
+            unhide(l, l->overflow_from);
+    } else if (l->n_res > 1 && top_res(l)->context == context) {
+        leave_res(l);
+        if (in_step(l, context_now()) && !top_res(l)->looked)
+            follow(l, true);
+    } else {
+        restart(l);
+    }
+    end(l, &s);
+}
+
+void dvt_py_changed(bool going_back)
+{
+    struct saved s;
+    if (dvt_py_quiet())
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    if (!l->overflow && in_step(l, context_now()))
+        follow(l, going_back);
+    end(l, &s);
+}
+
+void dvt_py_switched(void)
+{
+    struct saved s;
+    if (dvt_py_quiet())
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    restart(l);
+    end(l, &s);
+}
+
+const struct dvt_py_mark *dvt_py_lane_top(void)
+{
+    struct lane *l = tl;
+    if (!l || l->busy || l->overflow || l->n == 0 || top_res(l)->context != context_now() || l->n <= top_res(l)->first)
+        return NULL;
+    return &l->entries[l->n - 1].mark;
+}
+
+void dvt_py_lane_after_fork(void)
+{
+    if (tl)
+        tl->open_from = tl->n; /* the scopes are the parent's: nothing of them may be closed here */
+    dvt_py_switched();
+}

@@ -1,0 +1,217 @@
+/*
+ * mark: see mark.h. Source for the attribute names: opentelemetry-python, context/__init__.py, trace/span.py,
+ * trace/propagation/__init__.py and sdk/trace/__init__.py; `_context` and `_SPAN_KEY` are unchanged since 1.0.
+ */
+#include "mark.h"
+#include "late.h"
+#include "scope.h"
+
+static struct {
+    PyObject *own_var, *otel_var, *span_key;
+    PyObject *s_context, *s_parent, *s_get_span_context;
+    int tries_left; /* another library's "current_context" must not cost a look-up at each of its sets for ever */
+} g = {.tries_left = 256};
+
+/* The head of CPython's ContextVar, the same from 3.7 to 3.14; checked at init, for the name is not in the C API. */
+struct var_head {
+    PyObject_HEAD PyObject *name;
+};
+static bool var_head_ok;
+
+int dvt_py_mark_init(void)
+{
+    g.s_context = PyUnicode_InternFromString("_context");
+    g.s_parent = PyUnicode_InternFromString("_parent");
+    g.s_get_span_context = PyUnicode_InternFromString("get_span_context");
+    g.own_var = PyContextVar_New("dovetail_scope", NULL);
+    if (!g.s_context || !g.s_parent || !g.s_get_span_context || !g.own_var)
+        return -1;
+    PyObject *name = PyObject_GetAttrString(g.own_var, "name");
+    var_head_ok = name && ((struct var_head *)g.own_var)->name == name;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return 0;
+}
+
+PyObject *dvt_py_own_var(void)
+{
+    return g.own_var;
+}
+
+bool dvt_py_otel_bound(void)
+{
+    return g.otel_var != NULL;
+}
+
+bool dvt_py_bind_otel(void)
+{
+    PyObject *runtime = dvt_py_loaded_attr("opentelemetry.context", "_RUNTIME_CONTEXT");
+    PyObject *var = runtime ? PyObject_GetAttrString(runtime, "_current_context") : NULL;
+    PyErr_Clear();
+    PyObject *key = dvt_py_loaded_attr("opentelemetry.trace.propagation", "_SPAN_KEY");
+    bool ok = var && key && PyContextVar_CheckExact(var) && PyUnicode_Check(key);
+    if (ok && !g.otel_var) {
+        g.otel_var = Py_NewRef(var);
+        g.span_key = Py_NewRef(key);
+        dvt_py_vars_used = true;
+    }
+    Py_XDECREF(runtime);
+    Py_XDECREF(var);
+    Py_XDECREF(key);
+    return ok;
+}
+
+static bool is_otel_name(PyObject *var)
+{
+    PyObject *name = var_head_ok ? ((struct var_head *)var)->name : NULL;
+    return name && PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name) == 15 &&
+           PyUnicode_CompareWithASCIIString(name, "current_context") == 0;
+}
+
+bool dvt_py_is_mark_var(PyObject *var)
+{
+    if (var == g.own_var || var == g.otel_var)
+        return true;
+    if (g.otel_var || g.tries_left <= 0 || !is_otel_name(var))
+        return false;
+    g.tries_left--;
+    return dvt_py_bind_otel() && var == g.otel_var;
+}
+
+/* The variable's value in the current context, strong; NULL if it has none. */
+static PyObject *value_now(PyObject *var)
+{
+    PyObject *value = NULL;
+    if (var && PyContextVar_Get(var, NULL, &value) < 0)
+        PyErr_Clear();
+    return value;
+}
+
+/* The span in OpenTelemetry's context dict, borrowed. */
+static PyObject *span_in(PyObject *context)
+{
+    if (!context || !PyDict_Check(context))
+        return NULL;
+    PyObject *span = PyDict_GetItemWithError(context, g.span_key);
+    if (!span)
+        PyErr_Clear();
+    return span;
+}
+
+PyObject *dvt_py_otel_span_now(void)
+{
+    PyObject *context = value_now(g.otel_var);
+    PyObject *span = span_in(context);
+    Py_XINCREF(span);
+    Py_XDECREF(context);
+    return span;
+}
+
+/* SpanContext of a span, strong. Spans of other SDKs are asked by the public method. */
+static PyObject *span_context_of(PyObject *span)
+{
+    PyObject *sc = dvt_py_attr(span, g.s_context);
+    if (sc && PyTuple_Check(sc))
+        return sc;
+    Py_XDECREF(sc);
+    sc = PyObject_CallMethodObjArgs(span, g.s_get_span_context, NULL);
+    if (!sc)
+        PyErr_Clear();
+    return sc;
+}
+
+/* trace_id, span_id and flags out of a SpanContext; false for an invalid one. */
+static bool read_ids(PyObject *sc, struct dvt_py_mark *m)
+{
+    if (!sc || !PyTuple_Check(sc) || PyTuple_GET_SIZE(sc) < 4 ||
+        !dvt_py_int_bytes(PyTuple_GET_ITEM(sc, 0), m->trace.b, sizeof m->trace.b) ||
+        !dvt_py_int_bytes(PyTuple_GET_ITEM(sc, 1), m->span.b, sizeof m->span.b) ||
+        dvt_trace_id_is_zero(&m->trace) || dvt_span_id_is_zero(&m->span))
+        return false;
+    m->remote = PyTuple_GET_ITEM(sc, 2) == Py_True;
+    uint8_t trace_flags = 0;
+    if (dvt_py_int_bytes(PyTuple_GET_ITEM(sc, 3), &trace_flags, 1) && !(trace_flags & 1))
+        m->flags |= DVT_SCOPE_UNSAMPLED;
+    return true;
+}
+
+/* The SDK's spans know their parent; a NonRecordingSpan does not, and is then neither root nor child. */
+static void read_parent(PyObject *span, struct dvt_py_mark *m)
+{
+    PyObject *parent = dvt_py_attr(span, g.s_parent);
+    if (parent == Py_None)
+        m->flags |= DVT_SCOPE_ROOT;
+    else if (parent && PyTuple_Check(parent) && PyTuple_GET_SIZE(parent) >= 3) {
+        if (!dvt_py_int_bytes(PyTuple_GET_ITEM(parent, 1), m->parent.b, sizeof m->parent.b))
+            memset(&m->parent, 0, sizeof m->parent);
+        if (PyTuple_GET_ITEM(parent, 2) == Py_True)
+            m->flags |= DVT_SCOPE_REMOTE_PARENT;
+    }
+    Py_XDECREF(parent);
+}
+
+static void copy_ids(struct dvt_py_mark *m, const struct dvt_py_mark *like)
+{
+    m->trace = like->trace;
+    m->span = like->span;
+    m->parent = like->parent;
+    m->flags = like->flags;
+    m->remote = like->remote;
+}
+
+static bool fill_span(struct dvt_py_mark *m, PyObject *span, const struct dvt_py_mark *like)
+{
+    if (like && like->owner == span) {
+        copy_ids(m, like);
+    } else {
+        PyObject *sc = span_context_of(span);
+        bool ok = read_ids(sc, m);
+        Py_XDECREF(sc);
+        if (!ok)
+            return false;
+        if (m->remote)
+            m->flags |= DVT_SCOPE_REMOTE_PARENT;
+        else
+            read_parent(span, m);
+    }
+    m->owner = Py_NewRef(span);
+    return true;
+}
+
+static void fill_scope(struct dvt_py_mark *m, struct dvt_py_scope *s)
+{
+    m->trace = s->trace;
+    m->span = s->span;
+    m->parent = s->parent;
+    m->flags = s->flags;
+    m->own = true;
+    m->owner = Py_NewRef((PyObject *)s);
+}
+
+bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
+{
+    struct dvt_py_mark m = {0};
+    PyObject *own = value_now(g.own_var), *context = value_now(g.otel_var);
+    PyObject *span = span_in(context);
+    struct dvt_py_scope *scope = own && Py_TYPE(own) == &dvt_py_scope_type ? (struct dvt_py_scope *)own : NULL;
+    bool scope_is_inner = scope && (!span || scope->outer_span == span);
+    bool found = !scope_is_inner && span && fill_span(&m, span, like);
+    if (!found && scope) {
+        m = (struct dvt_py_mark){0};
+        fill_scope(&m, scope);
+        found = true;
+    }
+    if (found && context && dvt_py_wants_baggage())
+        m.context = Py_NewRef(context);
+    Py_XDECREF(own);
+    Py_XDECREF(context);
+    if (found)
+        *ret = m;
+    return found;
+}
+
+void dvt_py_mark_drop(struct dvt_py_mark *m)
+{
+    Py_CLEAR(m->owner);
+    Py_CLEAR(m->context);
+}

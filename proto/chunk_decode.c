@@ -44,7 +44,7 @@ struct record_spec {
 };
 
 enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK, SAMPLE_SCOPE, SAMPLE_WEIGHT };
-enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_END, TRACE_OFFSET };
+enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_DURATION, TRACE_OFFSET };
 enum { PROCESS_PID, PROCESS_START, PROCESS_SERVICE, PROCESS_PROGRAM, PROCESS_RUNTIME, PROCESS_VERSION };
 enum { SCOPE_TIME, SCOPE_DURATION, SCOPE_THREAD, SCOPE_ID, SCOPE_PARENT, SCOPE_SERIAL, SCOPE_SPAN, SCOPE_PARENT_SPAN,
        SCOPE_NAME, SCOPE_TAG, SCOPE_FLAGS };
@@ -62,8 +62,7 @@ enum { FRAME_METHOD, FRAME_LINE, FRAME_TYPE };
 static const struct record_spec specs[N_RECORDS] = {
     [R_SAMPLE] = {"jdk.ExecutionSample", {"istartTime", "isampledThread", "istackTrace", "iscope", "iweight"}},
     [R_TRACE] = {"dovetail.Trace",
-                 {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "imonotonicStart", "imonotonicEnd",
-                  "iunixOffset"}},
+                 {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "istartTime", "iduration", "iunixOffset"}},
     [R_PROCESS] = {"dovetail.Process",
                    {"ipid", "istartTicks", "iservice", "iprogram", "iruntime", "iruntimeVersion"}},
     [R_SCOPE] = {"dovetail.Scope",
@@ -361,13 +360,6 @@ static uint32_t index_of(uint64_t v, bool *bad)
     return v ? u32(v - 1, bad) : DVT_NONE;
 }
 
-static uint64_t time_of(const struct dec *d, uint64_t ticks, bool *bad)
-{
-    uint64_t t = d->c.start_ns + ticks;
-    *bad = *bad || t < ticks;
-    return t;
-}
-
 static void get_trace(struct dec *d, const struct jfr_values *v, bool *bad)
 {
     struct dvt_chunk *c = &d->c;
@@ -377,12 +369,12 @@ static void get_trace(struct dec *d, const struct jfr_values *v, bool *bad)
     c->event = string_of(d, v->v[TRACE_EVENT], bad);
     c->period_ns = v->v[TRACE_PERIOD];
     c->start_ns = v->v[TRACE_START];
-    c->end_ns = v->v[TRACE_END];
+    c->end_ns = c->start_ns + v->v[TRACE_DURATION];
     c->unix_offset_ns = (int64_t)v->v[TRACE_OFFSET];
     *bad = *bad || c->end_ns < c->start_ns;
 }
 
-/* Counts events by record and reads the trace event, which gives times their origin. */
+/* Counts events by record and reads the trace event. */
 static int count_events(struct dec *d, const uint8_t *p, const uint8_t *end)
 {
     struct event ev;
@@ -451,7 +443,7 @@ static void get_scope(struct fill *f, uint32_t i, const uint64_t *v)
     s->thread = pool_index(&d->pools[R_THREAD], v[SCOPE_THREAD]);
     s->parent = index_of(v[SCOPE_PARENT], &f->bad);
     s->serial = v[SCOPE_SERIAL];
-    s->start_ns = time_of(d, v[SCOPE_TIME], &f->bad);
+    s->start_ns = v[SCOPE_TIME];
     s->end_ns = s->start_ns + v[SCOPE_DURATION]; /* an overflow lies before its start: chunk_check */
     s->span = span_of(d, v[SCOPE_SPAN], &f->bad);
     s->parent_span = span_of(d, v[SCOPE_PARENT_SPAN], &f->bad);
@@ -466,7 +458,7 @@ static void get_sample(struct fill *f, struct dvt_chunk_sample *s, const uint64_
     s->thread = pool_index(&f->d->pools[R_THREAD], v[SAMPLE_THREAD]);
     s->stack = pool_index(&f->d->pools[R_STACK], v[SAMPLE_STACK]);
     s->scope = index_of(v[SAMPLE_SCOPE], &f->bad);
-    s->time_ns = time_of(f->d, v[SAMPLE_TIME], &f->bad);
+    s->time_ns = v[SAMPLE_TIME];
     s->weight_ns = v[SAMPLE_WEIGHT];
 }
 

@@ -2,7 +2,7 @@
  * chunk_encode: struct dvt_chunk -> one JFR chunk.
  *
  * Layout: header, metadata, events (trace, processes, scopes with their labels and links, samples, ledger), one
- * checkpoint with all constant pools. Ticks are ns since start_ns. Sizes and offsets are final before anything is
+ * checkpoint with all constant pools. Ticks are CLOCK_MONOTONIC ns. Sizes and offsets are final before anything is
  * written to a file.
  *
  * How frames print: `jfr print` shows Class.name + "." + Method.name. Class.name is the module's last path component,
@@ -184,17 +184,13 @@ static uint64_t index_or_none(uint32_t i)
     return i == DVT_NONE ? 0 : i + 1ull;
 }
 
-static uint64_t ticks(const struct enc *e, uint64_t t_ns)
-{
-    return t_ns - e->c->start_ns;
-}
-
 static void put_trace(struct enc *e)
 {
     const struct dvt_chunk *c = e->c;
     if (!event_begin(e, JFR_DVT_TRACE))
         return;
-    put(e, 0);
+    put(e, c->start_ns);
+    put(e, c->end_ns - c->start_ns);
     put(e, DVT_CHUNK_MAJOR);
     put(e, DVT_CHUNK_MINOR);
     put(e, trace_key(e, &c->trace));
@@ -202,8 +198,6 @@ static void put_trace(struct enc *e)
     put(e, string_key(e, c->host));
     put(e, string_key(e, c->event));
     put(e, c->period_ns);
-    put(e, c->start_ns);
-    put(e, c->end_ns);
     put(e, (uint64_t)c->unix_offset_ns);
     event_end(e);
 }
@@ -215,7 +209,7 @@ static void put_interval(struct enc *e)
     int n = snprintf(text, sizeof text, "%llu", (unsigned long long)e->c->period_ns);
     if (!event_begin(e, JFR_ACTIVE_SETTING))
         return;
-    put(e, 0);
+    put(e, e->c->start_ns);
     put(e, JFR_EXECUTION_SAMPLE);
     jfr_put_utf8(&e->w, dvt_str("interval"));
     jfr_put_utf8(&e->w, (struct dvt_str){text, (size_t)n});
@@ -226,7 +220,7 @@ static void put_processes(struct enc *e)
 {
     for (uint32_t i = 0; i < e->c->n_processes && event_begin(e, JFR_DVT_PROCESS); i++) {
         const struct dvt_chunk_process *p = &e->c->processes[i];
-        put(e, 0);
+        put(e, e->c->start_ns);
         put(e, p->pid);
         put(e, p->start_ticks);
         put(e, string_key(e, p->service));
@@ -241,7 +235,7 @@ static void put_span(struct enc *e, const struct dvt_chunk_scope *s, uint64_t ta
 {
     if (!tag || !event_begin(e, JFR_SPAN))
         return;
-    put(e, ticks(e, s->start_ns));
+    put(e, s->start_ns);
     put(e, s->end_ns - s->start_ns);
     put(e, key(e, s->thread));
     put(e, tag);
@@ -254,7 +248,7 @@ static void put_scope(struct enc *e, uint32_t i)
     uint64_t tag = string_key(e, s->tag);
     if (!event_begin(e, JFR_DVT_SCOPE))
         return;
-    put(e, ticks(e, s->start_ns));
+    put(e, s->start_ns);
     put(e, s->end_ns - s->start_ns);
     put(e, key(e, s->thread));
     put(e, i + 1ull);
@@ -275,14 +269,14 @@ static void put_labels(struct enc *e, uint32_t i)
     const struct dvt_chunk_scope *s = &e->c->scopes[i];
     for (uint32_t k = 0; k < s->n_labels && event_begin(e, JFR_DVT_LABEL); k++) {
         const struct dvt_label *l = &e->c->labels[s->first_label + k];
-        put(e, 0);
+        put(e, s->start_ns);
         put(e, i + 1ull);
         put(e, string_key(e, l->key));
         put(e, string_key(e, l->value));
         event_end(e);
     }
     for (uint32_t k = 0; k < s->n_links && event_begin(e, JFR_DVT_LINK); k++) {
-        put(e, 0);
+        put(e, s->start_ns);
         put(e, i + 1ull);
         put(e, trace_key(e, &e->c->links[s->first_link + k]));
         event_end(e);
@@ -295,7 +289,7 @@ static void put_samples(struct enc *e)
 {
     for (uint32_t i = 0; i < e->c->n_samples && event_begin(e, JFR_EXECUTION_SAMPLE); i++) {
         const struct dvt_chunk_sample *s = &e->c->samples[i];
-        put(e, ticks(e, s->time_ns));
+        put(e, s->time_ns);
         put(e, key(e, s->thread));
         put(e, key(e, s->stack));
         put(e, STATE_DEFAULT);
@@ -311,7 +305,7 @@ static void put_ledger(struct enc *e)
     enum { REASONS = sizeof l->no_stack_by / sizeof *l->no_stack_by };
     if (!event_begin(e, JFR_DVT_LEDGER))
         return;
-    put(e, 0);
+    put(e, e->c->start_ns);
     put(e, l->samples);
     put(e, l->no_stack);
     put(e, l->ambiguous);
@@ -326,7 +320,7 @@ static void put_ledger(struct enc *e)
             continue;
         if (!event_begin(e, JFR_DVT_NO_STACK))
             return;
-        put(e, 0);
+        put(e, e->c->start_ns);
         put(e, i);
         put(e, l->no_stack_by[i]);
         event_end(e);
@@ -506,6 +500,7 @@ static uint32_t keys_used(const struct enc *e)
 static void put_chunk(struct enc *e)
 {
     struct jfr_header h = {.start_unix_ns = (int64_t)(e->c->start_ns + (uint64_t)e->c->unix_offset_ns),
+                           .start_ticks = e->c->start_ns,
                            .duration_ns = e->c->end_ns - e->c->start_ns};
     size_t start = e->w.b->n;
     if (!jfr_room(&e->w, JFR_HEADER_BYTES))

@@ -65,7 +65,7 @@ int dvt_jfr_get_head(const uint8_t *p, size_t n, struct jfr_head *ret)
     bool is_finished = p[64] == 0 && (p[67] & 1);
     bool is_inside = h.bytes > JFR_HEADER_BYTES && h.bytes <= INT32_MAX && h.checkpoint >= JFR_HEADER_BYTES &&
                      h.checkpoint < h.bytes && h.metadata >= JFR_HEADER_BYTES && h.metadata < h.bytes;
-    if (!is_finished || !is_inside || be(p + 48, 8) != 0 || be(p + 56, 8) != 1000000000)
+    if (!is_finished || !is_inside || be(p + 56, 8) != 1000000000)
         return DVT_EFORMAT;
     *ret = h;
     return 0;

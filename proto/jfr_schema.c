@@ -39,6 +39,7 @@ FIELDS(setting_fields) = {START, F("id", LONG, 0), F("name", STRING, 0), F("valu
 FIELDS(span_fields) = {START, DURATION, F("eventThread", THREAD, JFR_POOL), F("tag", STRING, JFR_POOL | JFR_CONTEXT), END};
 
 FIELDS(trace_fields) = {START,
+                        DURATION,
                         F("major", INT, 0),
                         F("minor", INT, 0),
                         STRING_KEY("traceId"),
@@ -46,9 +47,7 @@ FIELDS(trace_fields) = {START,
                         STRING_KEY("host"),
                         STRING_KEY("event"),
                         F("period", LONG, JFR_SPAN_TICKS),
-                        F("monotonicStart", LONG, 0), /* startTime 0 of this chunk on CLOCK_MONOTONIC */
-                        F("monotonicEnd", LONG, 0),
-                        F("unixOffset", LONG, 0),
+                        F("unixOffset", LONG, 0), /* ns, of ticks */
                         END};
 FIELDS(process_fields) = {START,
                           F("pid", INT, 0),

@@ -43,6 +43,9 @@ enum jfr_type_id {
     JFR_CONTEXTUAL,
 };
 
+/* The metadata event's id. The JDK takes chunks of one id in one file to have the same types: it must change with them. */
+enum { JFR_METADATA_ID = 1 };
+
 enum jfr_type_kind { JFR_PLAIN, JFR_SIMPLE, JFR_EVENT, JFR_ANNOTATION };
 
 enum { /* of a field */

@@ -87,7 +87,8 @@ void dvt_jfr_header(uint8_t out[JFR_HEADER_BYTES], const struct jfr_header *h)
     be(out + 24, h->metadata, 8);
     be(out + 32, (uint64_t)h->start_unix_ns, 8);
     be(out + 40, h->duration_ns, 8);
-    be(out + 56, 1000000000, 8); /* ticks per second; the start ticks at 48 stay 0 */
+    be(out + 48, h->start_ticks, 8);
+    be(out + 56, 1000000000, 8); /* ticks per second */
     out[67] = 1;                 /* compressed integers; byte 64 stays 0: finished */
 }
 
@@ -237,7 +238,7 @@ void dvt_jfr_metadata(struct jfr_w *w)
     if (!w->rc) {
         jfr_put(w, 0); /* start ticks */
         jfr_put(w, 0); /* duration */
-        jfr_put(w, 1); /* metadata id: the same schema in every chunk lets readers keep what they parsed */
+        jfr_put(w, JFR_METADATA_ID);
         string_table(&m, w);
     }
     if (!w->rc && jfr_room(w, aside.n)) {

@@ -70,9 +70,10 @@ void dvt_jfr_metadata(struct jfr_w *w);
 struct jfr_header { /* offsets and size count from the chunk's start */
     uint64_t bytes, checkpoint, metadata;
     int64_t start_unix_ns;
-    uint64_t duration_ns;
+    uint64_t start_ticks, duration_ns;
 };
-/* Ticks are nanoseconds from the chunk's start. */
+/* A tick is a nanosecond. The JDK (25) converts the ticks of a whole file by its first chunk's origin, so unix - ticks must
+ * be the same in all chunks of a file. */
 void dvt_jfr_header(uint8_t out[JFR_HEADER_BYTES], const struct jfr_header *h);
 
 #endif

@@ -109,7 +109,7 @@ static inline struct made *made_new(uint32_t seed, struct made_size z)
     struct made *m = calloc(1, sizeof *m);
     if (!m)
         abort();
-    m->c = (struct dvt_chunk){.unix_offset_ns = 1700000000000000000, .start_ns = 5000000000ull + seed * 1000000ull,
+    m->c = (struct dvt_chunk){.unix_offset_ns = 1700000000000000000, .start_ns = 259200000000000ull + seed * 1000000ull,
                               .period_ns = 10101010, .event = dvt_str("perf::PERF_COUNT_SW_CPU_CLOCK"),
                               .host = dvt_str("host-a")};
     m->c.end_ns = m->c.start_ns + 300000000;

@@ -1,6 +1,6 @@
 /* cli: how commands report; see cli.h. */
 #include "cli.h"
-#include "filter.h"
+#include "catalog.h"
 #include "text.h"
 
 #include <errno.h>
@@ -98,4 +98,14 @@ int cli_finish(int code)
         cli_note("cannot write the output: %s", errno == ENOSPC ? "the disk is full" : "write failed");
     }
     return CLI_ENVIRONMENT;
+}
+
+void cli_candidates(const struct catalog_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        char id[DVT_TRACE_HEX + 1], duration[TEXT_NUMBER_MAX];
+        dvt_trace_id_format(&list->traces[i].id, id);
+        text_duration(list->traces[i].duration_ns, duration);
+        cli_note("  %s  %9s  %s", id, duration, list->traces[i].root_name);
+    }
 }

@@ -40,6 +40,9 @@ void cli_help(const struct command *c);
 int cli_report(const struct dvt_err *err);
 /* A note on standard error; control characters in its arguments are neutralised. */
 void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+struct catalog_list;
+/* Notes the traces that an ambiguous id may mean. */
+void cli_candidates(const struct catalog_list *list);
 /* Flushes standard output; CLI_ENVIRONMENT if what was written did not get there, else code. */
 int cli_finish(int code);
 

@@ -313,16 +313,6 @@ static int choose_traces(struct catalog *c, const struct request *r, struct cata
     return rc ? rc : ret->n ? 0 : dvt_fail(err, DVT_ENOENT, 0, "no trace matches in %s", catalog_dir(c, 0));
 }
 
-static void list_candidates(const struct catalog_list *list)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        char id[DVT_TRACE_HEX + 1], duration[TEXT_NUMBER_MAX];
-        dvt_trace_id_format(&list->traces[i].id, id);
-        text_duration(list->traces[i].duration_ns, duration);
-        cli_note("  %s  %9s  %s", id, duration, list->traces[i].root_name);
-    }
-}
-
 static int run(struct args *a)
 {
     struct request r;
@@ -341,7 +331,7 @@ static int run(struct args *a)
     }
     int code = rc ? cli_report(&err) : CLI_DONE;
     if (rc && list.n > 1 && r.id) {
-        list_candidates(&list);
+        cli_candidates(&list);
     }
     catalog_list_fini(&list);
     catalog_close(c);

@@ -254,7 +254,7 @@ static int take_label(struct filter *f, const char *value, struct dvt_err *err)
     return 0;
 }
 
-static int take_store(struct filter *f, const char *value, struct dvt_err *err)
+int filter_take_store(struct filter *f, const char *value, struct dvt_err *err)
 {
     if (f->n_stores == FILTER_MAX_STORES) {
         return dvt_fail(err, DVT_EINVAL, 0, "at most %d --store", FILTER_MAX_STORES);
@@ -300,7 +300,7 @@ int filter_take(struct filter *f, int id, const char *value, int64_t now_ns, str
         }
         return 0;
     case OPT_STORE:
-        return take_store(f, value, err);
+        return filter_take_store(f, value, err);
     default:
         return dvt_fail(err, DVT_EINVAL, 0, "unknown filter option");
     }

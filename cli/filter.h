@@ -35,6 +35,8 @@ extern const struct args_option filter_options[];
 
 /* Takes one option of filter_options. now_ns: UNIX time that "10m ago" counts from. */
 int filter_take(struct filter *f, int id, const char *value, int64_t now_ns, struct dvt_err *err);
+/* One more --store. */
+int filter_take_store(struct filter *f, const char *value, struct dvt_err *err);
 /* True if the filter picks among the samples of a trace, not only among traces. */
 bool filter_picks_samples(const struct filter *f);
 /* "label tenant=acme, service shop", or "" for no filter; the caller frees. */

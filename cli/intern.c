@@ -107,7 +107,8 @@ uint32_t intern_index(struct intern *s, struct dvt_str x)
 
 struct dvt_str intern(struct intern *s, struct dvt_str x)
 {
-    return s->items[intern_index(s, x)];
+    uint32_t index = intern_index(s, x); /* may move items */
+    return s->items[index];
 }
 
 struct dvt_str intern_at(const struct intern *s, uint32_t index)

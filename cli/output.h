@@ -22,7 +22,7 @@ struct tree_meta {
     const char *title;    /* "GET /cart", "label tenant=acme", "all traces" */
     const char *trace_id; /* hex, or NULL for several traces */
     const char *filter;   /* as words, or "" */
-    char event[64];       /* name of the sampled event, "" if mixed or unknown; safe */
+    char event[192];      /* name of the sampled event, "" if mixed or unknown; safe */
     const char *service;  /* of the root of one trace, else "" */
     bool has_event;       /* private to query: a chunk was seen */
     uint64_t n_traces;

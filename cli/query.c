@@ -159,7 +159,7 @@ static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const str
 /* The event's name while all chunks agree on it. */
 static void sum_event(struct tree_meta *meta, const struct dvt_chunk *c)
 {
-    char *event = text_safe(c->event, sizeof meta->event / 4 - 1);
+    char *event = text_safe(c->event, sizeof meta->event / 4);
     if (!meta->has_event) {
         snprintf(meta->event, sizeof meta->event, "%s", event);
     } else if (strcmp(meta->event, event) != 0) {

@@ -237,6 +237,6 @@ int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_n
                         "may not sample thread %u: it must be of the daemon's user, or the daemon needs CAP_PERFMON",
                         host_tid);
     if (e == EMFILE || e == ENFILE)
-        return dvt_fail(err, DVT_ELIMIT, e, "no file descriptor left for thread %u: raise RLIMIT_NOFILE", host_tid);
+        return dvt_fail(err, DVT_EIO, e, "no file descriptor left for thread %u: raise RLIMIT_NOFILE", host_tid);
     return dvt_fail(err, DVT_EIO, e, "cannot open %s on thread %u: %s", s->info.used, host_tid, strerror(e));
 }

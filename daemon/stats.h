@@ -33,6 +33,7 @@
     X(messages_bad)      /* malformed */                                                                             \
     X(messages_forged)   /* wrong mac, session or sequence */                                                        \
     X(messages_version)  /* newer major */                                                                           \
+    X(messages_lost)     /* dropped unread between the daemon's threads: memory cap */                               \
     X(traces_written)                                                                                                \
     X(traces_lost)       /* closed traces that could not be written: queue full or store error */                    \
     X(samples_written)                                                                                               \
@@ -53,6 +54,7 @@ struct ledger {
     X(messages_forged)   /* ingest */                                                                                \
     X(messages_version)  /* ingest, sampler (HELLO) */                                                               \
     X(messages_bad)      /* ingest, sampler */                                                                       \
+    X(messages_lost)     /* ingest */                                                                                \
     X(traces_written)    /* writer */                                                                                \
     X(traces_lost)       /* pipeline, writer */                                                                      \
     X(samples_written)   /* writer */                                                                                \

@@ -14,23 +14,6 @@ enum { KIND_PLAIN = 0, KIND_DELTA = 1 };
 
 /* ---- encoding ---- */
 
-struct extent {
-    uint64_t min, max;
-    uint64_t max_step; /* UINT64_MAX if a value is below the one before it */
-};
-
-static struct extent extent_of(const uint64_t *v, size_t n)
-{
-    struct extent e = {n ? v[0] : 0, n ? v[0] : 0, 0};
-    for (size_t i = 1; i < n; i++) {
-        uint64_t step = v[i] < v[i - 1] ? UINT64_MAX : v[i] - v[i - 1];
-        e.min = v[i] < e.min ? v[i] : e.min;
-        e.max = v[i] > e.max ? v[i] : e.max;
-        e.max_step = step > e.max_step ? step : e.max_step;
-    }
-    return e;
-}
-
 static unsigned width_for(uint64_t max)
 {
     if (max == 0)
@@ -42,55 +25,80 @@ static unsigned width_for(uint64_t max)
     return max <= UINT32_MAX ? 4 : 8;
 }
 
-static void subtract(uint64_t *v, size_t n, uint64_t base, bool delta)
+static uint64_t min_of(const uint64_t *v, size_t n)
 {
-    if (!delta) {
-        for (size_t i = 0; i < n; i++)
-            v[i] -= base;
-        return;
-    }
-    for (size_t i = n; i-- > 1;)
-        v[i] -= v[i - 1];
-    if (n)
-        v[0] = 0;
+    uint64_t min = n ? v[0] : 0;
+    for (size_t i = 1; i < n; i++)
+        min = v[i] < min ? v[i] : min;
+    return min;
 }
 
-static void narrow(const uint64_t *v, size_t n, unsigned width, uint8_t *out)
+static bool never_falls(const uint64_t *v, size_t n)
 {
-    for (size_t i = 0; width == 1 && i < n; i++)
-        out[i] = (uint8_t)v[i];
-    for (size_t i = 0; width == 2 && i < n; i++) {
-        uint16_t x = htole16((uint16_t)v[i]);
-        memcpy(out + 2 * i, &x, sizeof x);
-    }
-    for (size_t i = 0; width == 4 && i < n; i++) {
-        uint32_t x = htole32((uint32_t)v[i]);
-        memcpy(out + 4 * i, &x, sizeof x);
-    }
-    for (size_t i = 0; width == 8 && i < n; i++) {
-        uint64_t x = htole64(v[i]);
-        memcpy(out + 8 * i, &x, sizeof x);
-    }
+    unsigned falls = 0;
+    for (size_t i = 1; i < n; i++)
+        falls |= v[i] < v[i - 1];
+    return !falls;
 }
 
-void dvt_col_pack(struct dvt_packer *k, uint64_t *v, size_t n, bool may_delta, unsigned width_min)
+/* What is written for value i: its step from the one before, or its distance from the base. */
+#define PART(v, i, base, delta) ((v)[i] - ((delta) ? (v)[(i) - 1] : (base)))
+
+/* The bits that occur in any part: these need the width of the largest. Value 0 of a delta column is the base. */
+static uint64_t bits_of(const uint64_t *v, size_t n, uint64_t base, bool delta)
 {
-    struct extent e = extent_of(v, n);
-    unsigned width = width_for(e.max - e.min), delta_width = width_for(e.max_step);
-    bool delta = may_delta && delta_width < width;
-    if (delta)
-        width = delta_width;
+    uint64_t bits = 0;
+    for (size_t i = 1; delta && i < n; i++)
+        bits |= PART(v, i, base, true);
+    for (size_t i = 0; !delta && i < n; i++)
+        bits |= PART(v, i, base, false);
+    return bits;
+}
+
+/* One loop for each width and kind, so that each has its condition outside. */
+#define NARROW(bits, v, n, base, delta, out)                                                                         \
+    do {                                                                                                              \
+        uint##bits##_t x = 0;                                                                                         \
+        if (delta)                                                                                                    \
+            memcpy(out, &x, sizeof x);                                                                                \
+        for (size_t i = 1; (delta) && i < (n); i++) {                                                                 \
+            x = htole##bits((uint##bits##_t)PART(v, i, base, true));                                                  \
+            memcpy((out) + i * sizeof x, &x, sizeof x);                                                               \
+        }                                                                                                             \
+        for (size_t i = 0; !(delta) && i < (n); i++) {                                                                \
+            x = htole##bits((uint##bits##_t)PART(v, i, base, false));                                                 \
+            memcpy((out) + i * sizeof x, &x, sizeof x);                                                               \
+        }                                                                                                             \
+    } while (0)
+#define htole8(x) (x)
+
+static void narrow(const uint64_t *v, size_t n, uint64_t base, bool delta, unsigned width, uint8_t *out)
+{
+    if (width == 1)
+        NARROW(8, v, n, base, delta, out);
+    else if (width == 2)
+        NARROW(16, v, n, base, delta, out);
+    else if (width == 4)
+        NARROW(32, v, n, base, delta, out);
+    else if (width == 8)
+        NARROW(64, v, n, base, delta, out);
+}
+
+void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form, unsigned width_min)
+{
+    bool delta = form == DVT_COL_RISING && n > 1 && never_falls(v, n);
+    uint64_t base = delta ? v[0] : form == DVT_COL_SMALL ? 0 : min_of(v, n);
+    unsigned width = width_for(bits_of(v, n, base, delta));
     if (width < width_min)
         width = width_min;
     uint8_t *p = dvt_pack_bin_room(k, DVT_COL_HEAD_BYTES + n * width);
     if (!p)
         return;
-    uint64_t base = delta ? v[0] : e.min, base_le = htole64(base); /* delta implies n > 1 */
+    uint64_t base_le = htole64(base);
     p[0] = delta ? KIND_DELTA : KIND_PLAIN;
     p[1] = (uint8_t)width;
     memcpy(p + 2, &base_le, sizeof base_le);
-    subtract(v, n, base, delta);
-    narrow(v, n, width, p + DVT_COL_HEAD_BYTES);
+    narrow(v, n, base, delta, width, p + DVT_COL_HEAD_BYTES);
 }
 
 /* ---- decoding ---- */

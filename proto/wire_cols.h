@@ -8,9 +8,15 @@
 
 enum { DVT_COL_HEAD_BYTES = 10 }; /* u8 kind, u8 width, u64 base */
 
-/* Packs v[n] as a bin. Overwrites v. may_delta: use differences if the values never fall and that is narrower; width_min
- * 0 or 1. */
-void dvt_col_pack(struct dvt_packer *k, uint64_t *v, size_t n, bool may_delta, unsigned width_min);
+/* What an encoder expects of a column's values; the reader takes any. */
+enum dvt_col_form {
+    DVT_COL_SMALL,  /* small numbers: written as they are */
+    DVT_COL_NEAR,   /* near each other: distances from the least */
+    DVT_COL_RISING, /* seldom falling: steps if they do not, else as NEAR */
+};
+
+/* Packs v[n] as a bin, in the narrowest width of at least width_min (0 or 1). */
+void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form, unsigned width_min);
 
 /* Reads a column of n values from the bytes of its bin. */
 bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret);

@@ -29,23 +29,28 @@ static inline uint32_t dvt_intern_slots(size_t n_records)
     return n;
 }
 
+/* Both halves of the product: names often differ in their last byte only, which the low half alone keeps in its high bits. */
 static inline uint64_t dvt_intern_mix(uint64_t h, uint64_t x)
 {
-    h = (h ^ x) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 32;
+    __extension__ unsigned __int128 product = (unsigned __int128)(h ^ x) * 0x9E3779B97F4A7C15u;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Hashes any bytes eight at a time; the last eight may overlap. */
 static inline uint64_t dvt_intern_hash(uint64_t h, const char *p, size_t n)
 {
-    uint64_t x;
-    for (; n >= 8; p += 8, n -= 8) {
-        memcpy(&x, p, 8);
+    uint64_t x = 0;
+    if (n < 8) {
+        for (size_t i = 0; i < n; i++)
+            x = x << 8 | (uint8_t)p[i];
+        return dvt_intern_mix(h, x ^ (uint64_t)n << 56);
+    }
+    for (size_t i = 0; i + 8 < n; i += 8) {
+        memcpy(&x, p + i, 8);
         h = dvt_intern_mix(h, x);
     }
-    x = n;
-    while (n-- > 0)
-        x = x << 8 | (uint8_t)p[n];
-    return dvt_intern_mix(h, x);
+    memcpy(&x, p + n - 8, 8);
+    return dvt_intern_mix(h, x ^ (uint64_t)n << 56);
 }
 
 /* The entry of record i, a new one if it is the first of its kind. */

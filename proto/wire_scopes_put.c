@@ -10,12 +10,21 @@
 
 #include <stdlib.h>
 
+/* Shims keep one copy of a name: an address met before needs no look at the bytes. */
+struct seen_name {
+    const char *p;
+    size_t n;
+    uint32_t entry;
+};
+enum { N_SEEN = 64 };
+
 /* All working memory of one call, from one allocation. */
 struct work {
     const struct dvt_scope_rec *v;
     size_t n;
     uint64_t *col[DVT_N_SCOPES_COLS]; /* [n] each */
     struct dvt_intern traces, names, labelsets;
+    struct seen_name seen[N_SEEN];
     size_t n_with_links;
     bool has_parent_spans;
 };
@@ -58,10 +67,30 @@ static void work_fini(struct work *w)
 
 /* ---- what is the same ---- */
 
+/* Ids as numbers: a call of memcmp for each would show in the profile. */
+struct id128 {
+    uint64_t a, b;
+};
+
+static inline struct id128 trace_number(const struct dvt_scope_rec *s)
+{
+    struct id128 id;
+    memcpy(&id, &s->trace, sizeof id);
+    return id;
+}
+
+static inline uint64_t parent_number(const struct dvt_scope_rec *s)
+{
+    uint64_t id;
+    memcpy(&id, &s->parent_span, sizeof id);
+    return id;
+}
+
 static bool same_trace(const void *records, uint32_t a, uint32_t b)
 {
     const struct dvt_scope_rec *v = records;
-    return memcmp(&v[a].trace, &v[b].trace, sizeof v->trace) == 0;
+    struct id128 x = trace_number(&v[a]), y = trace_number(&v[b]);
+    return x.a == y.a && x.b == y.b;
 }
 
 static bool same_name(const void *records, uint32_t a, uint32_t b)
@@ -107,18 +136,44 @@ static void spread_numbers(struct work *w, size_t i)
     w->col[DVT_COL_PARENT_BACK][i] = s->parent_serial ? s->serial - s->parent_serial : 0;
     w->col[DVT_COL_FLAGS][i] = s->flags;
     w->n_with_links += s->n_links > 0;
-    w->has_parent_spans |= !dvt_span_id_is_zero(&s->parent_span);
+    w->has_parent_spans |= parent_number(s) != 0;
+}
+
+/* Most scopes follow one of the same trace and labels: that is looked at before any hash. */
+
+static uint64_t trace_entry(struct work *w, uint32_t i)
+{
+    struct id128 id = trace_number(&w->v[i]);
+    if (i > 0 && same_trace(w->v, i - 1, i))
+        return w->col[DVT_COL_TRACE][i - 1];
+    return dvt_intern(&w->traces, dvt_intern_mix(dvt_intern_mix(0, id.a), id.b), i, w->v, same_trace);
+}
+
+static uint64_t name_entry(struct work *w, uint32_t i)
+{
+    struct dvt_str name = w->v[i].name;
+    uintptr_t address = (uintptr_t)name.p;
+    struct seen_name *seen = &w->seen[(address >> 3 ^ address >> 9) % N_SEEN];
+    if (seen->p == name.p && seen->n == name.n && i > 0)
+        return seen->entry;
+    uint32_t entry = dvt_intern(&w->names, dvt_intern_hash(0, name.p, name.n), i, w->v, same_name);
+    *seen = (struct seen_name){name.p, name.n, entry};
+    return entry;
+}
+
+static uint64_t labelset_entry(struct work *w, uint32_t i)
+{
+    const struct dvt_scope_rec *s = &w->v[i];
+    if (i > 0 && s->n_labels == s[-1].n_labels && (s->n_labels == 0 || s->labels == s[-1].labels))
+        return w->col[DVT_COL_LABELSET][i - 1];
+    return dvt_intern(&w->labelsets, hash_labels(s), i, w->v, same_labels);
 }
 
 static void spread_references(struct work *w, uint32_t i)
 {
-    const struct dvt_scope_rec *s = &w->v[i];
-    uint64_t trace[2];
-    memcpy(trace, &s->trace, sizeof trace);
-    w->col[DVT_COL_TRACE][i] =
-        dvt_intern(&w->traces, dvt_intern_mix(dvt_intern_mix(0, trace[0]), trace[1]), i, w->v, same_trace);
-    w->col[DVT_COL_NAME][i] = dvt_intern(&w->names, dvt_intern_hash(0, s->name.p, s->name.n), i, w->v, same_name);
-    w->col[DVT_COL_LABELSET][i] = dvt_intern(&w->labelsets, hash_labels(s), i, w->v, same_labels);
+    w->col[DVT_COL_TRACE][i] = trace_entry(w, i);
+    w->col[DVT_COL_NAME][i] = name_entry(w, i);
+    w->col[DVT_COL_LABELSET][i] = labelset_entry(w, i);
 }
 
 /* ---- packing ---- */
@@ -188,7 +243,7 @@ static void pack_cols(struct dvt_packer *k, const struct work *w)
     for (unsigned i = 0; i < DVT_N_SCOPES_COLS; i++) {
         bool rises = i == DVT_COL_END || i == DVT_COL_HEAD_CLOSE || i == DVT_COL_SERIAL;
         msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_COLS + i);
-        dvt_col_pack(k, w->col[i], w->n, rises, 0);
+        dvt_col_pack(k, w->col[i], w->n, rises ? DVT_COL_RISING : DVT_COL_SMALL, 0);
     }
 }
 

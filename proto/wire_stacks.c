@@ -67,7 +67,7 @@ static void pack_stack_cols(struct dvt_packer *k, const struct dvt_stack_rec *v,
         for (size_t i = 0; i < n; i++)
             col[i] = field_of(&v[i], key);
         msgpack_pack_unsigned_int(&k->pk, key);
-        dvt_col_pack(k, col, n, key == KEY_HEAD || key == KEY_TIME, 0);
+        dvt_col_pack(k, col, n, key == KEY_HEAD || key == KEY_TIME ? DVT_COL_RISING : DVT_COL_SMALL, 0);
     }
 }
 
@@ -80,7 +80,7 @@ static void pack_frame_col(struct dvt_packer *k, const struct dvt_stack_rec *v, 
             col[at++] = from[f];
     }
     msgpack_pack_unsigned_int(&k->pk, key);
-    dvt_col_pack(k, col, at, false, key == KEY_CODE);
+    dvt_col_pack(k, col, at, DVT_COL_NEAR, key == KEY_CODE);
 }
 
 int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const struct dvt_stack_rec *v, size_t n)

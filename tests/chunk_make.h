@@ -6,14 +6,17 @@
 #define CHUNK_MAKE_H
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "../proto/chunk.h"
 
 struct made {
     struct dvt_chunk c;
-    void *blocks[4096];
-    uint32_t n_blocks;
+    struct made_block {
+        struct made_block *next;
+        max_align_t data[];
+    } *blocks;
 };
 
 struct made_size {
@@ -22,10 +25,12 @@ struct made_size {
 
 static inline void *made_array(struct made *m, size_t n, size_t size)
 {
-    void *p = calloc(n + 1, size);
-    if (!p || m->n_blocks == sizeof m->blocks / sizeof *m->blocks)
+    struct made_block *b = calloc(1, sizeof *b + (n + 1) * size);
+    if (!b)
         abort();
-    return m->blocks[m->n_blocks++] = p;
+    b->next = m->blocks;
+    m->blocks = b;
+    return b->data;
 }
 
 static inline struct dvt_str __attribute__((format(printf, 2, 3))) made_text(struct made *m, const char *fmt, ...)
@@ -126,8 +131,10 @@ static inline struct made *made_new(uint32_t seed, struct made_size z)
 
 static inline void made_free(struct made *m)
 {
-    for (uint32_t i = 0; i < m->n_blocks; i++)
-        free(m->blocks[i]);
+    for (struct made_block *b = m->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
     free(m);
 }
 

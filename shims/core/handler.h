@@ -1,0 +1,25 @@
+/*
+ * handler: SIGURG, sent by the kernel to a sampled thread at each sample.
+ *
+ * It draws the next sampling period, announces the scopes that are open, and has the runtime walk its frames; all into
+ * the thread's own ring. It touches no lock and no heap and keeps errno. What is not from our events goes to the handler the
+ * application had or has since installed.
+ */
+#ifndef DVT_HANDLER_H
+#define DVT_HANDLER_H
+
+#include "slot.h"
+
+/* Installs the handler in front of what is there; again if the application has replaced it. Sender. */
+void dvt_handler_install(void);
+/* The period and the walker the handler uses. Sender, before the first event is armed. */
+void dvt_handler_configure(uint64_t period_ns, uint32_t jitter_permille, const struct dvt_runtime *rt);
+/* Says which descriptors' signals are ours. */
+void dvt_handler_own_fd(int fd, bool ours);
+/* Sets the event's next period, random about the mean. Async-signal-safe. */
+void dvt_handler_next_period(int fd, uint64_t *rng);
+
+/* The period for a random number: uniform in mean * (1 +- jitter), at least the floor. Pure. */
+uint64_t dvt_handler_draw_period(uint64_t mean_ns, uint32_t jitter_permille, uint64_t random);
+
+#endif

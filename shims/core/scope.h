@@ -1,0 +1,160 @@
+/*
+ * scope: opening and closing frames of a slot. The part that runs for every scope is inline; what only misuse, a kept
+ * scope or a first scope needs is in scope.c.
+ *
+ * Opening costs one clock read, closing a dropped scope none: it compares data_head with its value at open.
+ * Owner's thread only, unless a function says otherwise.
+ */
+#ifndef DVT_SCOPE_H
+#define DVT_SCOPE_H
+
+#include "names.h"
+#include "slot.h"
+
+#define DVT_SERIAL_OVERFLOW (UINT64_C(1) << 63) /* handle of a scope beyond DVT_MAX_DEPTH */
+
+struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s);
+void dvt_scope_take_remote(struct dvt_slot *s);
+/* Index of the open frame with this serial, or -1. */
+int dvt_scope_find(const struct dvt_slot *s, uint64_t serial);
+/* Decides whether frame i must be kept, and sets its end_ns, head_close and flags; always: keep in any case. */
+bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always);
+/* Publishes frame i's record in the ring (late may be NULL), then removes the frame. */
+void dvt_scope_keep(struct dvt_slot *s, uint32_t i, const struct dvt_rt_late *late);
+/* Counts frame i as dropped under its name and removes it. */
+void dvt_scope_drop(struct dvt_slot *s, uint32_t i);
+/* Everything but the plain close of the innermost scope. Any thread. */
+void dvt_scope_close_slow(struct dvt_scope h, bool always);
+/* A close by a thread that is not the owner: left for the owner. Any thread. */
+void dvt_scope_close_remote(struct dvt_scope h, bool always, const struct dvt_name *name);
+void dvt_scope_count_stale(void);
+/* Counts and marks frame i if it is not the innermost. */
+void dvt_scope_note_order(struct dvt_slot *s, uint32_t i);
+/* The record of a frame as it is now. Async-signal-safe. */
+void dvt_scope_fill_entry(const struct dvt_frame *f, uint32_t blob_bytes, struct dvt_scope_entry *e);
+/* At the thread's end: closes what is open. */
+void dvt_scope_close_all(struct dvt_slot *s);
+
+static inline uint32_t dvt_depth(const struct dvt_slot *s)
+{
+    return atomic_load_explicit(&s->depth, memory_order_relaxed);
+}
+
+/* The calling thread's slot if scopes are to be recorded. */
+static inline struct dvt_slot *dvt_enter(void)
+{
+    if (!atomic_load_explicit(&dvt_recording, memory_order_relaxed))
+        return NULL;
+    struct dvt_slot *s = dvt_tls_slot;
+    if (DVT_UNLIKELY(!s) && !(s = dvt_slot_take()))
+        return NULL;
+    if (DVT_UNLIKELY(atomic_load_explicit(&s->remote_pending, memory_order_relaxed)))
+        dvt_scope_take_remote(s);
+    return s;
+}
+
+/* xoroshiro128+ (Blackman, Vigna 2018), public domain algorithm. Never 0. */
+static inline uint64_t dvt_random(struct dvt_slot *s)
+{
+    uint64_t a = s->rng[0], b = s->rng[1], x = a + b;
+    b ^= a;
+    s->rng[0] = (a << 24 | a >> 40) ^ b ^ b << 16;
+    s->rng[1] = b << 37 | b >> 27;
+    return x ? x : 1;
+}
+
+/* The next frame, empty; NULL if the stack is full, which is counted. */
+static inline struct dvt_frame *dvt_frame_next(struct dvt_slot *s)
+{
+    uint32_t depth = dvt_depth(s);
+    if (DVT_UNLIKELY(depth >= DVT_MAX_DEPTH))
+        return dvt_scope_overflow(s);
+    struct dvt_frame *f = &s->frames[depth];
+    f->arena_at = s->arena_top;
+    f->parent_serial = depth ? f[-1].serial : 0;
+    return f;
+}
+
+/* Reads the ring's head with the epoch it belongs to. The sender takes a ring's pointer away before it stores the next
+ * epoch, and publishes one between setting and clearing that epoch's pending bit: the same word on both sides vouches for
+ * the pointer read in between. Pairs with arm.c. */
+static inline uint64_t dvt_read_head(const struct dvt_slot *s, uint32_t *ret_epoch_word, bool *ret_stable)
+{
+    uint32_t before = atomic_load_explicit(&s->epoch_word, memory_order_acquire);
+    const _Atomic uint64_t *p = atomic_load_explicit(&s->head_ptr, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(p, memory_order_acquire);
+    uint32_t after = atomic_load_explicit(&s->epoch_word, memory_order_relaxed);
+    *ret_epoch_word = after;
+    *ret_stable = before == after;
+    return head;
+}
+
+/*
+ * Publishes a filled frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by interrupts of
+ * this thread, so "OPENING" is stored before any sample that the head loaded next does not count yet. The
+ * sender loads data_head first and root_head second; if it sees such a sample it also sees OPENING or what followed.
+ */
+static inline struct dvt_scope dvt_frame_publish(struct dvt_slot *s, struct dvt_frame *f)
+{
+    uint32_t depth = dvt_depth(s), word;
+    bool stable;
+    if (depth == 0) {
+        atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    f->head_open = dvt_read_head(s, &word, &stable);
+    f->epoch = word & ~DVT_EPOCH_PENDING;
+    f->drop_word = (word & DVT_EPOCH_PENDING) || (f->flags & DVT_SCOPE_ALWAYS) || !stable ? 0 : word;
+    if (atomic_load_explicit(&s->head_ptr, memory_order_relaxed) == &dvt_zero_word)
+        f->flags |= DVT_SCOPE_LATE_ARMED;
+    f->serial = atomic_load_explicit(&s->serial, memory_order_relaxed) + 1;
+    atomic_store_explicit(&s->serial, f->serial, memory_order_relaxed);
+    f->start_ns = dvt_now_ns();
+    atomic_store_explicit(&s->depth, depth + 1, memory_order_release); /* for the handler */
+    if (depth == 0) {
+        atomic_store_explicit(&s->root_start_ns, f->start_ns, memory_order_relaxed);
+        atomic_store_explicit(&s->root_epoch, f->epoch, memory_order_relaxed);
+        atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
+    }
+    return (struct dvt_scope){s, f->serial};
+}
+
+/* Removes the innermost frame. What it published in the ring is visible before root_head says that nothing is open. */
+static inline void dvt_frame_pop(struct dvt_slot *s, const struct dvt_frame *f, uint32_t depth)
+{
+    s->arena_top = f->arena_at;
+    s->overflow = 0;
+    atomic_store_explicit(&s->depth, depth - 1, memory_order_release);
+    if (depth == 1)
+        atomic_store_explicit(&s->root_head, DVT_ROOT_NONE, memory_order_release); /* pairs with drain.c */
+}
+
+static inline void dvt_count_drop(struct dvt_slot *s, const struct dvt_name *name)
+{
+    _Atomic uint32_t *by = &s->dropped_by[name ? name->id : 0];
+    atomic_store_explicit(by, atomic_load_explicit(by, memory_order_relaxed) + 1, memory_order_relaxed);
+    dvt_count(&s->n.dropped);
+}
+
+/* The plain close: the innermost scope of this thread, no sample inside, nothing unusual. False: not that, nothing done.
+ * Counts under name, else under the scope's own. */
+static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name *name)
+{
+    struct dvt_slot *s = h.thread;
+    uint32_t depth, word;
+    bool stable;
+    if (s != dvt_tls_slot || !s || atomic_load_explicit(&s->remote_pending, memory_order_relaxed))
+        return false;
+    depth = dvt_depth(s);
+    struct dvt_frame *f = &s->frames[depth - 1];
+    if (depth == 0 || f->serial != h.serial)
+        return false;
+    uint64_t head = dvt_read_head(s, &word, &stable);
+    if (head != f->head_open || word != f->drop_word || !stable)
+        return false;
+    dvt_count_drop(s, name ? name : f->name);
+    dvt_frame_pop(s, f, depth);
+    return true;
+}
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * slot: everything libdovetail keeps for one thread: its open scopes, its ring of kept scopes, the signal handler's
+ * ring, its counts and its arming state.
+ *
+ * A slot is mapped at a thread's first scope and never unmapped, so that a handle of an ended thread stays safe to
+ * use; after its thread's end and a last drain it goes to the next new thread. Serials go on counting over owners: none
+ * is used twice. Owned by its thread ("owner") unless a field says otherwise; the SIGURG handler runs on the
+ * owner, at any instruction: a frame counts for it only once `depth` includes it, and not while `busy`.
+ */
+#ifndef DVT_SLOT_H
+#define DVT_SLOT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "ring.h"
+#include "runtime.h"
+
+#define DVT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum {
+    DVT_RING_BYTES = 1 << 20,       /* kept scopes of one thread between two drains; lazily touched */
+    DVT_RING_SOFT = 8 << 10,
+    DVT_HANDLER_RING_BYTES = 256 << 10, /* stacks and announcements */
+    DVT_HANDLER_RING_SOFT = 16 << 10,
+    DVT_ARENA_BYTES = 64 << 10,     /* names, labels and links of one thread's open scopes */
+    DVT_REMOTE_CLOSES = 32,         /* closes by other threads that wait for the owner */
+};
+
+/* Internal bits beside enum dvt_scope_flags in a frame and a ring record. */
+enum {
+    DVT_F_ANNOUNCED = 1 << 30,
+    DVT_F_CLOSING = 1 << 29, /* its record is being made: the handler leaves it alone */
+    DVT_F_PENDING = 1 << 28, /* kept because its thread's arming was under way */
+    DVT_F_INTERNAL = DVT_F_ANNOUNCED | DVT_F_CLOSING | DVT_F_PENDING,
+};
+
+/* epoch_word: the arming number, and whether the daemon may have opened the event while the ring is not yet mapped. Then a
+ * scope that closes is kept: only the daemon can say whether a sample fell inside. */
+#define DVT_EPOCH_PENDING (1u << 31)
+
+/* root_head while no scope is open, and while the outermost is being opened. */
+#define DVT_ROOT_NONE UINT64_MAX
+#define DVT_ROOT_OPENING (UINT64_MAX - 1)
+
+struct dvt_frame { /* one open scope */
+    uint64_t serial, parent_serial;
+    uint64_t start_ns, head_open;
+    uint32_t drop_word; /* epoch_word at open, or 0: never drop without a closer look */
+    uint32_t epoch;     /* arming number at open, without the pending bit */
+    uint32_t flags;
+    uint32_t arena_at; /* its region ends where the next frame's begins */
+    const struct dvt_name *name;
+    struct dvt_trace_id trace;
+    struct dvt_span_id span, parent_span;
+    uint64_t end_ns, head_close; /* set by dvt_rt_close for dvt_rt_commit */
+};
+
+/* A record in the rings: this, then `blob_bytes` of arena entries. */
+struct dvt_scope_entry {
+    uint64_t serial, parent_serial, start_ns, end_ns, head_open, head_close;
+    const struct dvt_name *name; /* NULL: in the blob, or none */
+    uint32_t epoch, flags, blob_bytes, pad;
+    struct dvt_trace_id trace;
+    struct dvt_span_id span, parent_span;
+};
+struct dvt_stack_entry { /* then n frames */
+    uint64_t head, time_ns;
+    int32_t reason; /* enum dvt_no_stack */
+    uint32_t n_frames, truncated, epoch;
+};
+enum dvt_entry_kind { DVT_ENTRY_SCOPE = 1, DVT_ENTRY_STACK = 2 };
+
+struct dvt_remote_close {
+    _Atomic uint32_t state; /* 0 free, 1 being written, 2 ready */
+    bool always;
+    const struct dvt_name *name; /* from dvt_rt_close, or NULL */
+    uint64_t serial, end_ns;
+};
+
+/* Written by the owner alone (relaxed), read by the sender. */
+struct dvt_slot_counts {
+    _Atomic uint64_t kept, dropped, lost_ring, misuse_order, misuse_thread, misuse_depth, misuse_stale;
+    _Atomic uint64_t signals, stacks_lost, labels_cut, names_over, traceparents_bad;
+};
+
+enum dvt_arm_state { /* who may leave it: */
+    DVT_ARM_NONE = 0,
+    DVT_ARM_WANTED,  /* owner or sender, under the control lock */
+    DVT_ARM_SENT,    /* sender */
+    DVT_ARM_ARMED,   /* sender */
+    DVT_ARM_FAILED,  /* sender: the daemon could not sample it */
+};
+enum dvt_slot_state { DVT_SLOT_FREE = 0, DVT_SLOT_LIVE, DVT_SLOT_ENDED };
+
+struct dvt_slot {
+    /* Hot. */
+    const _Atomic uint64_t *_Atomic head_ptr; /* the ring's data_head, or a word that stays 0; set by the sender */
+    _Atomic uint32_t epoch_word;              /* of the present or next arming; records of others belong to a dead daemon */
+    _Atomic uint32_t depth;                   /* open frames */
+    _Atomic uint32_t busy;                    /* frames or arena are being moved: the handler keeps off */
+    _Atomic uint32_t remote_pending;          /* ready entries in remote[] */
+    uint32_t overflow;                        /* open scopes beyond DVT_MAX_DEPTH */
+    uint32_t arena_top;
+    _Atomic uint64_t serial;                  /* scopes opened so far; the sender reads it */
+    uint64_t rng[2];
+    /* The outermost open scope, for the sender's settled_head. */
+    _Atomic uint64_t root_head, root_start_ns;
+    _Atomic uint32_t root_epoch;
+    struct dvt_slot_counts n;
+
+    _Alignas(64) struct dvt_ring ring;  /* producer: owner */
+    _Alignas(64) struct dvt_ring stacks; /* producer: the handler */
+    _Atomic uint32_t wake_sent;         /* set by the owner at a full quarter, cleared by the sender */
+    _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
+    uint64_t handler_rng;
+    _Atomic uint32_t state;             /* enum dvt_slot_state */
+    _Atomic uint32_t arm_state;         /* enum dvt_arm_state */
+    _Atomic uint32_t generation;        /* forks before it was taken; older ones belong to the parent */
+    uint64_t serial_base;               /* serial when this process took it first */
+    pid_t tid;
+    clockid_t cpu_clock;
+    uint64_t cpu_first_ns, cpu_end_ns; /* thread CPU time at its first scope and its end */
+    char thread_name[16];
+
+    /* The sender's. */
+    void *map;
+    size_t map_bytes;
+    uint64_t settled_head, settled_ns, seen_dropped, arm_sent_ns;
+    uint64_t uncovered_ns;
+    struct dvt_buf announced; /* scopes the handler announced, entries as in the ring; under the stacks lock */
+    uint32_t held;          /* drains for which stacks could not be resolved */
+    bool known;             /* a THREADS entry was sent in this session */
+    bool armed_clean;       /* no sample had fallen when its arming was complete: scopes kept for that alone are dropped */
+    uint64_t undone;        /* of those: counted as kept, then dropped */
+
+    struct dvt_slot *all_next;  /* immutable once linked */
+    struct dvt_slot *free_next; /* under the slots lock */
+
+    struct dvt_remote_close remote[DVT_REMOTE_CLOSES];
+    struct dvt_frame frames[DVT_MAX_DEPTH];
+    _Atomic uint32_t dropped_by[DVT_MAX_NAMES + 1]; /* by name id, 0 "(other)"; owner writes */
+    uint32_t dropped_seen[DVT_MAX_NAMES + 1];       /* the sender's */
+};
+
+/* initial-exec: the signal handler reads it, so it must not be allocated lazily. */
+extern __thread struct dvt_slot *dvt_tls_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+extern const _Atomic uint64_t dvt_zero_word; /* what head_ptr points to while there is no ring */
+
+/* Recording (1) or inert (0); one relaxed load on every open. */
+extern _Atomic uint32_t dvt_recording;
+
+/* Makes the calling thread's slot. NULL without memory. Slow path, once per thread. */
+struct dvt_slot *dvt_slot_take(void);
+/* Arming numbers are unique in the process, so that (tid, epoch) is too. */
+uint32_t dvt_slot_next_epoch(void);
+/* All slots ever made, for the sender; older generations included. */
+struct dvt_slot *dvt_slot_first(void);
+/* Whether a thread of this process, not of one it was forked from, has it. */
+bool dvt_slot_is_live(const struct dvt_slot *s);
+/* Whether this process has ever given it to a thread. */
+bool dvt_slot_is_ours(const struct dvt_slot *s);
+/* Sender: gives an emptied slot of an ended thread to the next thread. */
+void dvt_slot_free(struct dvt_slot *s);
+/* Sums the counts of all slots of this process (after a fork: of the child). */
+void dvt_slot_sum(struct dvt_shim_counts *ret);
+/* Misuse by a thread without a slot. */
+extern _Atomic uint64_t dvt_stale_elsewhere;
+
+void dvt_slot_before_fork(void);
+void dvt_slot_after_fork_parent(void);
+/* In the child: the parent's threads are gone; closes their perf fds and forgets them. */
+void dvt_slot_after_fork_child(void);
+
+static inline uint8_t *dvt_slot_arena(struct dvt_slot *s)
+{
+    return (uint8_t *)(s + 1);
+}
+static inline uint32_t dvt_slot_epoch(const struct dvt_slot *s)
+{
+    return atomic_load_explicit(&s->epoch_word, memory_order_relaxed) & ~DVT_EPOCH_PENDING;
+}
+static inline void dvt_count(_Atomic uint64_t *c)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+static inline uint64_t dvt_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static inline uint64_t dvt_clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t) != 0)
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#endif

@@ -45,15 +45,17 @@ static int connect_anywhere(struct control *c, struct dvt_err *err)
     if (given && *given) {
         return connect_to(c, given, err);
     }
-    int rc = connect_to(c, "/run/dovetail/control.sock", err);
-    if (rc == DVT_ESTATE && runtime && *runtime && snprintf(path, sizeof path, "%s/dovetail/control.sock", runtime) < 108) {
+    int rc = connect_to(c, "/run/dovetail/control.sock", err), first = rc;
+    if (rc && runtime && *runtime && snprintf(path, sizeof path, "%s/dovetail/control.sock", runtime) < 108) {
         rc = connect_to(c, path, err);
     }
-    if (rc == DVT_ESTATE) {
+    if (rc) {
         snprintf(path, sizeof path, "/tmp/dovetail-%u/control.sock", (unsigned)geteuid());
         rc = connect_to(c, path, err);
     }
-    if (rc == DVT_ESTATE) {
+    if (rc == DVT_ESTATE && first == DVT_EPERM) {
+        rc = dvt_fail(err, DVT_EPERM, 0, "may not talk to the daemon at /run/dovetail/control.sock: join the group that owns it");
+    } else if (rc == DVT_ESTATE) {
         rc = dvt_fail(err, DVT_ESTATE, 0, "no daemon is running here: start one with dovetaild, or name its socket in "
                       "DOVETAIL_SOCKET");
     }

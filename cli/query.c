@@ -1,6 +1,7 @@
 /* query: see query.h. */
 #include "query.h"
 #include "alloc.h"
+#include "parts.h"
 #include "select.h"
 #include "text.h"
 
@@ -124,12 +125,58 @@ static uint32_t base_node(const struct chunk_walk *w, const struct dvt_chunk_sam
     return node;
 }
 
-static void add_sample(const struct chunk_walk *w, const struct dvt_chunk_sample *s)
+/* Samples with one base and one stack, summed before the stack is walked. */
+struct same {
+    uint32_t base, stack;
+    uint64_t weight_ns, samples; /* samples 0: a free slot */
+};
+struct sums {
+    struct same *slots;
+    size_t size, n;
+};
+
+static struct same *find_same(const struct sums *s, uint32_t base, uint32_t stack)
 {
-    uint32_t node = base_node(w, s);
+    uint64_t h = ((uint64_t)base << 32 | stack) * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(h >> 32) & (s->size - 1);
+    while (s->slots[i].samples && (s->slots[i].base != base || s->slots[i].stack != stack)) {
+        i = (i + 1) & (s->size - 1);
+    }
+    return &s->slots[i];
+}
+
+static void grow_sums(struct sums *s)
+{
+    struct sums old = *s;
+    s->size = old.size ? old.size * 2 : 64;
+    s->slots = alloc_array(s->size, sizeof *s->slots);
+    for (size_t i = 0; i < old.size; i++) {
+        if (old.slots[i].samples) {
+            *find_same(s, old.slots[i].base, old.slots[i].stack) = old.slots[i];
+        }
+    }
+    free(old.slots);
+}
+
+static void sum_same(struct sums *s, uint32_t base, const struct dvt_chunk_sample *sample)
+{
+    if (s->n * 2 >= s->size) {
+        grow_sums(s);
+    }
+    struct same *slot = find_same(s, base, sample->stack);
+    s->n += slot->samples == 0;
+    slot->base = base;
+    slot->stack = sample->stack;
+    slot->weight_ns += sample->weight_ns;
+    slot->samples++;
+}
+
+static void add_stack(const struct chunk_walk *w, const struct same *same)
+{
+    const struct dvt_chunk_stack *stack = &w->c->stacks[same->stack];
+    uint32_t node = same->base;
     bool managed_seen = false;
-    const struct dvt_chunk_stack *stack = s->stack == DVT_NONE ? NULL : &w->c->stacks[s->stack];
-    for (uint32_t i = stack ? stack->n : 0; i-- > 0;) { /* leaf first in the chunk, root first in the tree */
+    for (uint32_t i = stack->n; i-- > 0;) { /* leaf first in the chunk, root first in the tree */
         uint32_t frame = w->c->stack_frames[stack->first + i];
         const struct dvt_chunk_frame *f = &w->c->frames[frame];
         managed_seen = managed_seen || query_is_managed(f->kind);
@@ -137,9 +184,9 @@ static void add_sample(const struct chunk_walk *w, const struct dvt_chunk_sample
             continue;
         }
         node = tree_child_interned(w->tree, node, &w->frames[frame]);
-        tree_line(w->tree, node, f->line, s->weight_ns);
+        tree_line(w->tree, node, f->line, same->weight_ns);
     }
-    tree_add(w->tree, node, s->weight_ns, 1);
+    tree_add(w->tree, node, same->weight_ns, same->samples);
 }
 
 static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const struct query_options *o, struct tree *tree)
@@ -180,72 +227,72 @@ static void sum_chunk(struct tree_meta *meta, const struct dvt_chunk *c)
     meta->weights_are_counts = meta->weights_are_counts || c->period_ns == 0;
 }
 
-static bool stack_is_missing(const struct dvt_chunk *c, const struct dvt_chunk_sample *s)
+static bool stack_is_missing(const struct dvt_chunk *c, uint32_t stack)
 {
-    static const char mark[] = "[no stack";
-    const struct dvt_chunk_stack *stack = s->stack == DVT_NONE ? NULL : &c->stacks[s->stack];
-    for (uint32_t i = 0; stack && i < stack->n; i++) {
-        const struct dvt_chunk_frame *f = &c->frames[c->stack_frames[stack->first + i]];
-        if (f->kind == DVT_FRAME_SPECIAL && begins_with(f->name, mark)) {
+    for (uint32_t i = 0; i < c->stacks[stack].n; i++) {
+        const struct dvt_chunk_frame *f = &c->frames[c->stack_frames[c->stacks[stack].first + i]];
+        if (f->kind == DVT_FRAME_SPECIAL && begins_with(f->name, "[no stack")) {
             return true;
         }
     }
-    return stack == NULL;
+    return false;
 }
 
-static void sum_sample(struct tree_meta *meta, const struct dvt_chunk *c, const struct dvt_chunk_sample *s)
+static void add_sums(const struct chunk_walk *w, const struct sums *sums, struct tree_meta *meta)
 {
-    meta->samples++;
-    meta->on_cpu_ns += s->weight_ns;
-    meta->no_stack += stack_is_missing(c, s);
-    meta->shared += s->scope != DVT_NONE && c->scopes[s->scope].n_links > 0;
+    for (size_t i = 0; i < sums->size; i++) {
+        const struct same *same = &sums->slots[i];
+        if (same->samples) {
+            add_stack(w, same);
+            meta->samples += same->samples;
+            meta->on_cpu_ns += same->weight_ns;
+            meta->no_stack += stack_is_missing(w->c, same->stack) ? same->samples : 0;
+        }
+    }
 }
 
-void query_chunk(const struct dvt_chunk *chunk, const struct filter *f, const struct query_options *o, struct tree *tree,
-                 struct tree_meta *meta)
+int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, const struct filter *f,
+                const struct query_options *o, struct tree *tree, struct tree_meta *meta)
 {
     struct chunk_walk w;
     struct select select;
+    struct sums sums = {0};
+    int rc = select_init(&select, f, chunk, labels);
+    if (rc) {
+        return rc;
+    }
     walk_init(&w, chunk, o, tree);
-    select_init(&select, f, chunk);
     sum_chunk(meta, chunk);
     for (uint32_t i = 0; i < chunk->n_samples; i++) {
-        if (select_sample(&select, chunk, &chunk->samples[i])) {
-            add_sample(&w, &chunk->samples[i]);
-            sum_sample(meta, chunk, &chunk->samples[i]);
+        const struct dvt_chunk_sample *s = &chunk->samples[i];
+        if (select_sample(&select, chunk, s)) {
+            sum_same(&sums, base_node(&w, s), s);
+            meta->shared += s->scope != DVT_NONE && chunk->scopes[s->scope].n_links > 0;
         }
     }
+    add_sums(&w, &sums, meta);
     select_fini(&select);
+    free(sums.slots);
     free(w.frames);
     free(w.bases);
+    return 0;
 }
 
 /* ---- all of a list ---- */
 
-struct run {
-    struct catalog *c;
-    const struct filter *f;
-    const struct query_options *o;
-    struct tree *tree;
-    struct tree_meta *meta;
-    uint8_t *buf;
-    size_t cap;
-};
-
-static int run_chunk(void *ctx, const struct catalog_chunk *where, struct dvt_err *err)
+static int query_trace(struct catalog *c, const struct catalog_trace *t, const struct filter *f, const struct query_options *o,
+                       struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
-    struct run *r = ctx;
-    struct dvt_chunk chunk;
-    int rc = catalog_read(r->c, where, &r->buf, &r->cap, err);
-    if (rc == 0) {
-        rc = dvt_chunk_decode(r->buf, where->bytes, &chunk, err);
-    }
+    struct parts parts;
+    int rc = parts_read(c, t, &parts, err);
     if (rc) {
         return rc;
     }
-    query_chunk(&chunk, r->f, r->o, r->tree, r->meta);
-    dvt_chunk_fini(&chunk);
-    return 0;
+    for (size_t i = 0; i < parts.n && rc == 0; i++) {
+        rc = query_chunk(&parts.chunks[i], &parts.labels, f, o, tree, meta);
+    }
+    parts_fini(&parts);
+    return rc ? dvt_fail(err, rc, 0, "out of memory") : 0;
 }
 
 static void sum_traces(struct tree_meta *meta, const struct catalog_list *list)
@@ -262,16 +309,14 @@ static void sum_traces(struct tree_meta *meta, const struct catalog_list *list)
 int query_run(struct catalog *c, const struct filter *f, const struct catalog_list *list, const struct query_options *o,
               struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
-    struct run r = {.c = c, .f = f, .o = o, .tree = tree, .meta = meta};
     struct term_progress progress;
     int rc = 0;
     term_progress_start(&progress, "reading traces", list->n);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
-        rc = catalog_trace_chunks(c, &list->traces[i], run_chunk, &r, err);
+        rc = query_trace(c, &list->traces[i], f, o, tree, meta, err);
         term_progress_at(&progress, i);
     }
     term_progress_end(&progress);
-    free(r.buf);
     if (rc == 0) {
         sum_traces(meta, list);
         tree_finish(tree);

@@ -11,7 +11,7 @@
 #include "output.h"
 #include "tree.h"
 
-#include "../proto/chunk.h"
+#include "../proto/labels.h"
 
 enum query_by {
     QUERY_BY_NONE,  /* no level for scopes */
@@ -30,9 +30,9 @@ struct query_options {
 int query_run(struct catalog *c, const struct filter *f, const struct catalog_list *list, const struct query_options *o,
               struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
 
-/* One decoded chunk. */
-void query_chunk(const struct dvt_chunk *chunk, const struct filter *f, const struct query_options *o, struct tree *tree,
-                 struct tree_meta *meta);
+/* One decoded chunk; labels are those of its whole trace. 0 or DVT_ENOMEM. tree_finish is the caller's. */
+int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, const struct filter *f,
+                const struct query_options *o, struct tree *tree, struct tree_meta *meta);
 
 /* A native frame of the interpreter itself, by its module: python3.11, libpython3.11.so.1.0. */
 bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module);

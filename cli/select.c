@@ -71,27 +71,77 @@ static struct span_row *rows_by_span(const struct dvt_chunk *c)
     return rows;
 }
 
-void select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c)
+static void keep_spans(struct select *s, const struct filter *f, const struct dvt_chunk *c)
+{
+    static claim *const claims[] = {has_name, has_tag, has_span};
+    const char *const asked[] = {f->name, f->tag, f->span};
+    struct span_row *rows = NULL;
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        if (asked[i]) {
+            rows = rows ? rows : rows_by_span(c);
+            keep_under(claims[i], f, c, rows, s->scopes);
+            s->no_scope = false;
+        }
+    }
+    free(rows);
+}
+
+static bool has_label(const struct filter_label *want, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (dvt_str_eq(dvt_label_key(labels, ids[i]), want->key) && filter_glob(want->value, dvt_label_value(labels, ids[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool select_labels(const struct filter *f, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < f->n_labels; i++) {
+        if (!has_label(&f->labels[i], labels, ids, n)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int keep_labels(struct select *s, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels)
+{
+    struct dvt_label_sets sets;
+    int rc = dvt_labels_effective(labels, c, &sets);
+    if (rc) {
+        return rc;
+    }
+    uint32_t n_sets = sets.sets.table.n;
+    bool *ok = alloc_array(n_sets, sizeof *ok);
+    for (uint32_t i = 0; i < n_sets; i++) {
+        ok[i] = select_labels(f, labels, sets.sets.values + sets.sets.items[i].first, sets.sets.items[i].n);
+    }
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        s->scopes[i] = s->scopes[i] && ok[sets.of_scope[i]];
+    }
+    s->no_scope = s->no_scope && ok[sets.of_no_scope];
+    free(ok);
+    dvt_label_sets_fini(&sets);
+    return 0;
+}
+
+int select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels)
 {
     ret->scopes = alloc_array(c->n_scopes, sizeof *ret->scopes);
     ret->processes = alloc_array(c->n_processes, sizeof *ret->processes);
+    ret->no_scope = true;
     memset(ret->scopes, true, c->n_scopes);
     for (uint32_t i = 0; i < c->n_processes; i++) {
         ret->processes[i] = !f->service || filter_glob(f->service, c->processes[i].service);
     }
-    if (f->name || f->tag || f->span) {
-        struct span_row *rows = rows_by_span(c);
-        if (f->name) {
-            keep_under(has_name, f, c, rows, ret->scopes);
-        }
-        if (f->tag) {
-            keep_under(has_tag, f, c, rows, ret->scopes);
-        }
-        if (f->span) {
-            keep_under(has_span, f, c, rows, ret->scopes);
-        }
-        free(rows);
+    keep_spans(ret, f, c);
+    int rc = f->n_labels ? keep_labels(ret, f, c, labels) : 0;
+    if (rc) {
+        select_fini(ret);
     }
+    return rc;
 }
 
 void select_fini(struct select *s)
@@ -102,6 +152,6 @@ void select_fini(struct select *s)
 
 bool select_sample(const struct select *s, const struct dvt_chunk *c, const struct dvt_chunk_sample *sample)
 {
-    bool scope_is_picked = sample->scope == DVT_NONE || s->scopes[sample->scope];
+    bool scope_is_picked = sample->scope == DVT_NONE ? s->no_scope : s->scopes[sample->scope];
     return scope_is_picked && s->processes[c->threads[sample->thread].process];
 }

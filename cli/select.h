@@ -10,16 +10,19 @@
 
 #include "filter.h"
 
-#include "../proto/chunk.h"
+#include "../proto/labels.h"
 
 struct select {
     bool *scopes;    /* [n_scopes]: samples in this innermost scope are picked */
     bool *processes; /* [n_processes] */
+    bool no_scope;   /* samples in no scope are picked */
 };
 
-/* Fills ret for the chunk; free with select_fini. */
-void select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c);
+/* Fills ret for the chunk; labels are those of its whole trace. Free with select_fini. 0 or DVT_ENOMEM. */
+int select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels);
 void select_fini(struct select *s);
+/* All label conditions hold in the set of ids. */
+bool select_labels(const struct filter *f, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n);
 bool select_sample(const struct select *s, const struct dvt_chunk *c, const struct dvt_chunk_sample *sample);
 
 #endif

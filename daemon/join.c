@@ -1,0 +1,70 @@
+/*
+ * join: see join.h. Two cursors forward for the filter, one backward sweep for the innermost scope.
+ *
+ * Peers' data is not trusted: an open head that does not grow with the serial only costs time, never a wrong answer,
+ * because a scope that has left the stack cannot hold an earlier sample.
+ */
+#include "join.h"
+
+uint32_t join_filter(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *ret_keep)
+{
+    uint32_t j = 0, n_keep = 0; /* j: samples at or below the scope's close */
+    uint64_t last = 0;          /* offset of sample j - 1: a sample's offset is never 0 */
+    uint64_t next = m ? offs[0] : UINT64_MAX;
+    for (uint32_t i = 0; i < s->n; i++) {
+        while (next <= s->close[i] && j < m) {
+            last = next;
+            next = ++j < m ? offs[j] : UINT64_MAX;
+        }
+        ret_keep[n_keep] = i; /* written always: no branch to mispredict */
+        n_keep += last > s->open[i];
+    }
+    return n_keep;
+}
+
+/* Puts row i into the stack, which stays ordered by serial; nested scopes go on top at once. */
+static void push_row(const struct join_scopes *s, uint32_t *stack, uint32_t n, uint32_t i)
+{
+    while (n && s->serial[stack[n - 1]] > s->serial[i]) {
+        stack[n] = stack[n - 1];
+        n--;
+    }
+    stack[n] = i;
+}
+
+static uint32_t top_row(const struct join_scopes *s, const uint32_t *stack, uint32_t n, uint64_t off)
+{
+    if (!n)
+        return JOIN_NONE;
+    uint32_t top = stack[n - 1];
+    if (n > 1 && s->serial[stack[n - 2]] == s->serial[top] && s->open[stack[n - 2]] < off)
+        return JOIN_AMBIGUOUS;
+    return top;
+}
+
+void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack, uint32_t *ret_row)
+{
+    uint32_t depth = 0, i = s->n;
+    for (uint32_t k = m; k-- > 0;) {
+        uint64_t off = offs[k];
+        for (; i > 0 && s->close[i - 1] >= off; i--)
+            if (s->open[i - 1] < off)
+                push_row(s, stack, depth++, i - 1);
+        while (depth && s->open[stack[depth - 1]] >= off)
+            depth--;
+        ret_row[k] = top_row(s, stack, depth, off);
+    }
+}
+
+uint32_t join_count_upto(const uint64_t *offs, uint32_t m, uint64_t x)
+{
+    uint32_t lo = 0, hi = m;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (offs[mid] <= x)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}

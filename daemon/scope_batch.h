@@ -1,0 +1,51 @@
+/*
+ * scope_batch: one SCOPES message unpacked into columns, checked, and turned into scopes row by row. Layer 2.
+ *
+ * Unpacking is in two steps, because most rows of a batch may hold no sample: scope_batch_load fills the columns the
+ * join needs, scope_batch_details the rest, only when a row survives. The buffers are reused from batch to batch.
+ */
+#ifndef SCOPE_BATCH_H
+#define SCOPE_BATCH_H
+
+#include "../proto/wire.h"
+
+enum {
+    SCOPE_BATCH_PLAIN = DVT_SCOPE_OUT_OF_ORDER | DVT_SCOPE_UNSAMPLED | DVT_SCOPE_REARMED |
+                        DVT_SCOPE_LATE_ARMED, /* flags of scopes that may be dropped without a sample */
+};
+#define SCOPE_BATCH_FUTURE_NS 10000000000u /* an end later than now by more is impossible */
+
+struct scope_batch {
+    const struct dvt_scopes *msg;
+    uint32_t n, cap;
+    uint64_t *start, *end, *open, *close, *serial; /* [n] */
+    uint32_t *flags, *keep;                        /* [n]; keep is scratch */
+    uint32_t n_bad;      /* rows that scope_batch_is_bad refuses */
+    uint32_t all_flags;  /* of all rows, or-ed */
+    uint64_t min_open, max_close;
+    uint64_t future_ns;
+    bool is_sorted;      /* close ascends */
+
+    uint32_t *parent_back, *trace, *name, *labelset; /* [n] */
+    struct dvt_str *names;
+    struct dvt_label *labels;
+    uint32_t *first_label;
+    const uint8_t **links; /* [n], with their number beside */
+    uint32_t *n_links;
+    uint32_t cap_names, cap_labels, cap_sets, cap_links;
+    struct dvt_trace_id link_ids[DVT_MAX_LINKS]; /* of the row last read */
+};
+
+void scope_batch_init(struct scope_batch *b);
+void scope_batch_fini(struct scope_batch *b);
+
+/* Unpacks the join's columns. msg must outlive the use of b. 0 or DVT_ENOMEM. Hot. */
+int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns);
+/* Impossible times, heads or serial. Only needed if n_bad. */
+bool scope_batch_is_bad(const struct scope_batch *b, uint32_t row);
+/* Unpacks the rest. 0, DVT_ENOMEM, or DVT_EFORMAT. */
+int scope_batch_details(struct scope_batch *b);
+/* Row as a record, valid until the next call. False if its trace id is zero or its parent impossible. */
+bool scope_batch_rec(struct scope_batch *b, uint32_t row, struct dvt_scope_rec *ret);
+
+#endif

@@ -160,7 +160,8 @@ static PyMethodDef methods[] = {
     {"traceparent", traceparent, METH_NOARGS, "The W3C traceparent header for an outgoing call, or None."},
     {"status", status, METH_NOARGS, "What the shim does in this process, and why not if it does nothing."},
     {"_current", current, METH_NOARGS, NULL},
-    DVT_PY_WALKER_METHODS,
+    {"_walk", dvt_py_walker_now, METH_NOARGS, NULL},
+    {"_line", dvt_py_walker_line, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

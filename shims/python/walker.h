@@ -17,7 +17,8 @@ void dvt_py_walker_init(struct dvt_runtime *rt);
 void dvt_py_walker_stop(void);
 struct dvt_py_walker_counts dvt_py_walker_counts(void);
 
-/* For tests. */
-#define DVT_PY_WALKER_METHODS {NULL, NULL, 0, NULL}
+/* For tests: walks the calling thread now, and the line of an offset in a code object. */
+PyObject *dvt_py_walker_now(PyObject *self, PyObject *unused);
+PyObject *dvt_py_walker_line(PyObject *self, PyObject *args);
 
 #endif

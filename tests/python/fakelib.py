@@ -81,4 +81,48 @@ def reset():
     take()
 
 
+
+
+class Storm:
+    """Walks every thread at a high rate by signals while it lasts."""
+
+    def __init__(self, gap_us=0):
+        self.gap_us = gap_us
+
+    def __enter__(self):
+        if _lib.fake_storm_start(self.gap_us):
+            raise RuntimeError("no walker")
+        return self
+
+    def __exit__(self, *exc_info):
+        _lib.fake_storm_stop()
+
+
+_lib.fake_walks.restype = ctypes.c_uint64
+_lib.fake_walk_frames.restype = ctypes.c_uint64
+
+
+def walks():
+    """Number of walks by reason; 0: a good stack."""
+    return {reason: n for reason in range(16) if (n := _lib.fake_walks(reason))}
+
+
+def walked_pairs():
+    """(caller, callee) of every two frames seen next to each other, each as (name, file)."""
+    codes = {0: None}
+    ids = []
+    caller, callee = ctypes.c_uint32(), ctypes.c_uint32()
+    i = 0
+    while _lib.fake_pair(i, ctypes.byref(caller), ctypes.byref(callee)):
+        if callee.value:
+            ids.append((caller.value, callee.value))
+        i += 1
+    for line in take():
+        if isinstance(line, str) and line.startswith("code "):
+            number, rest = line[5:].split(" ", 1)
+            name, file, _ = rest.rsplit(" ", 2)
+            codes[int(number)] = (name, file)
+    return {(codes[a], codes[b]) for a, b in ids}
+
+
 assert dovetail.status()["enabled"], dovetail.status()

@@ -10,11 +10,16 @@
  */
 #include "../../../shims/core/runtime.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MAX_OPEN = 4096 };
@@ -87,10 +92,99 @@ DVT_API int fake_open_scopes(void)
     return tl ? (int)tl->n : 0;
 }
 
-/* Walks the calling thread through the shim's walker, as a signal would, and resolves: "reason" or "code:line ..." */
-DVT_API const struct dvt_runtime *fake_runtime(void)
+/* ---- the walker under a storm of signals ---- */
+
+enum { MAX_PAIRS = 1 << 16, MAX_REASONS = 16 };
+
+static _Atomic uint64_t pairs[MAX_PAIRS]; /* (caller id << 32 | callee id) as it was seen in a stack */
+static _Atomic uint64_t walks[MAX_REASONS]; /* by reason; 0: good */
+static _Atomic uint64_t walk_frames;
+static atomic_bool storm_on;
+static pthread_t storm_thread;
+static int storm_gap_us;
+
+static void add_pair(uint64_t pair)
 {
-    return runtime;
+    for (uint64_t k = 0; k < MAX_PAIRS; k++) {
+        _Atomic uint64_t *p = &pairs[((pair * 0x9E3779B97F4A7C15u >> 48) + k) & (MAX_PAIRS - 1)];
+        uint64_t none = 0;
+        if (atomic_load(p) == pair || atomic_compare_exchange_strong(p, &none, pair) || none == pair)
+            return;
+    }
+}
+
+static void on_urg(int sig, siginfo_t *info, void *context)
+{
+    (void)sig;
+    (void)info;
+    int saved = errno;
+    bool truncated;
+    struct dvt_rt_frame frames[DVT_MAX_FRAMES];
+    int n = runtime->walk(context, frames, DVT_MAX_FRAMES, &truncated);
+    atomic_fetch_add(&walks[n < 0 ? -n : 0], 1);
+    for (int i = 0; !truncated && i + 1 < n; i++)
+        add_pair(frames[i + 1].key << 32 | frames[i].key);
+    atomic_fetch_add(&walk_frames, n > 0 ? (uint64_t)n : 0);
+    errno = saved;
+}
+
+/* Signals every thread of the process, round and round. */
+static void *storm(void *unused)
+{
+    pid_t pid = getpid(), self = (pid_t)syscall(SYS_gettid);
+    while (atomic_load(&storm_on)) {
+        DIR *d = opendir("/proc/self/task");
+        for (struct dirent *e; d && (e = readdir(d));) {
+            pid_t tid = (pid_t)atoi(e->d_name);
+            if (tid > 0 && tid != self)
+                syscall(SYS_tgkill, pid, tid, SIGURG);
+        }
+        if (d)
+            closedir(d);
+        usleep((useconds_t)storm_gap_us);
+    }
+    return unused;
+}
+
+DVT_API int fake_storm_start(int gap_us)
+{
+    struct sigaction sa = {.sa_sigaction = on_urg, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    if (!runtime || !runtime->walk || sigaction(SIGURG, &sa, NULL))
+        return -1;
+    storm_gap_us = gap_us;
+    atomic_store(&storm_on, true);
+    return pthread_create(&storm_thread, NULL, storm, NULL);
+}
+
+DVT_API void fake_storm_stop(void)
+{
+    atomic_store(&storm_on, false);
+    pthread_join(storm_thread, NULL);
+}
+
+DVT_API uint64_t fake_walks(int reason)
+{
+    return atomic_load(&walks[reason]);
+}
+
+DVT_API uint64_t fake_walk_frames(void)
+{
+    return atomic_load(&walk_frames);
+}
+
+/* The i-th pair of functions seen calling each other, as ids announced to dvt_rt_code; false at the end. */
+DVT_API bool fake_pair(size_t i, uint32_t *ret_caller, uint32_t *ret_callee)
+{
+    if (i >= MAX_PAIRS)
+        return false;
+    uint64_t p = atomic_load(&pairs[i]);
+    struct dvt_rt_frame f[2] = {{.key = p >> 32}, {.key = p & UINT32_MAX}};
+    uint32_t code[2] = {0}, line[2];
+    if (p)
+        runtime->resolve(f, 2, code, line);
+    *ret_caller = code[0];
+    *ret_callee = code[1];
+    return true;
 }
 
 /* ---- the API ---- */

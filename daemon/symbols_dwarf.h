@@ -19,5 +19,6 @@ void symbols_dwarf_free(struct symbols_dwarf *d);
 /* Fills out innermost first, at most SYMBOLS_MAX_INLINED inlined ones and the function that holds them; returns how many,
  * 0 if addr is in no unit. The last one's name is NULL if the debug information has none. */
 uint32_t symbols_dwarf_names(struct symbols_dwarf *d, uint64_t addr, struct symbols_elf_name *out);
+size_t symbols_dwarf_bytes(const struct symbols_dwarf *d);
 
 #endif

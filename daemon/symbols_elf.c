@@ -8,7 +8,7 @@
 #include "symbols_elf.h"
 
 #include <fcntl.h>
-#include <malloc.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +22,15 @@
 #include "../proto/limits.h"
 #include "demangle.h"
 #include "symbols_dwarf.h"
+#include "symbols_heap.h"
 #include "symbols_table.h"
 
-enum { MAX_SEGMENTS = 16, MAX_SITES = 1 << 16, FIRST_SLOTS = 256 };
+enum {
+    MAX_SEGMENTS = 16,
+    MAX_SITES = 1 << 16,
+    FIRST_SLOTS = 256,
+    CFI_BYTES = 256, /* what libdw keeps of the frame information of one site, about */
+};
 
 struct site {
     uint64_t key; /* offset + 1; 0: free */
@@ -45,28 +51,15 @@ struct symbols_elf {
     struct segment segments[MAX_SEGMENTS];
     uint32_t n_segments;
     struct symbols_table *table; /* made at the first name */
-    struct symbols_dwarf *dwarf;
+    struct symbols_dwarf *dwarf; /* likewise; NULL: no debug information */
+    bool dwarf_was_tried;
 
     struct site *slots; /* [n_slots] */
     struct unwind_row *rows;
     struct symbols_elf_name *site_names;
     uint32_t n_slots, n_sites, cap_rows, n_site_names, cap_site_names;
-    size_t heap_bytes; /* measured growth through libdw */
+    size_t heap_bytes; /* of libdw and the table, measured */
 };
-
-/* libdw gives no account of its memory; what the heap grew by while it worked is near enough. */
-static size_t heap_now(void)
-{
-    struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
-}
-
-static void charge(struct symbols_elf *e, size_t before)
-{
-    size_t now = heap_now();
-    if (now > before)
-        e->heap_bytes += now - before;
-}
 
 static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name, Elf **elfp)
 {
@@ -171,7 +164,7 @@ static void open_elf(struct symbols_elf *e, int fd)
 struct symbols_elf *symbols_elf_new(struct symbols_names *names, int fd, const char *path)
 {
     struct symbols_elf *e = calloc(1, sizeof *e);
-    size_t before = heap_now();
+    size_t before = symbols_heap_now();
     if (!e)
         return NULL;
     elf_version(EV_CURRENT);
@@ -184,7 +177,7 @@ struct symbols_elf *symbols_elf_new(struct symbols_names *names, int fd, const c
         return NULL;
     }
     open_elf(e, fd);
-    charge(e, before);
+    e->heap_bytes = symbols_heap_grown(before);
     return e;
 }
 
@@ -212,7 +205,9 @@ const char *symbols_elf_module(const struct symbols_elf *e)
 
 size_t symbols_elf_bytes(const struct symbols_elf *e)
 {
-    return sizeof *e + e->heap_bytes;
+    return sizeof *e + e->heap_bytes + (e->dwarf ? symbols_dwarf_bytes(e->dwarf) : 0) +
+           e->n_slots * sizeof *e->slots + e->cap_rows * (sizeof *e->rows + CFI_BYTES) +
+           e->cap_site_names * sizeof *e->site_names;
 }
 
 static bool offset_to_vaddr(const struct symbols_elf *e, uint64_t offset, uint64_t *ret)
@@ -298,29 +293,45 @@ static const char *name_by_address(struct symbols_elf *e, uint64_t addr)
     return symbols_names_intern(e->names, text, DVT_MAX_FRAME_NAME);
 }
 
-/* The name by symbol; else module+offset of the function's start, so that one function stays one frame. */
-static const char *name_by_symbol(struct symbols_elf *e, uint64_t vaddr)
+static struct symbols_table_hit find_symbol(struct symbols_elf *e, uint64_t vaddr)
 {
-    char text[DVT_MAX_FRAME_NAME + 1];
-    uint64_t start = vaddr;
-    if (!e->table)
+    if (!e->table) {
+        size_t before = symbols_heap_now();
         e->table = symbols_table_new(e->mod, e->elf);
-    const char *symbol = e->table ? symbols_table_find(e->table, vaddr, &start) : NULL;
-    if (!symbol)
-        return name_by_address(e, start);
-    demangle(symbol, text, sizeof text);
+        e->heap_bytes += symbols_heap_grown(before);
+    }
+    return e->table ? symbols_table_find(e->table, vaddr) : (struct symbols_table_hit){NULL, false, vaddr};
+}
+
+/* Without the version, as in "read@@GLIBC_2.2.5". */
+static const char *intern_symbol(struct symbols_elf *e, const char *symbol)
+{
+    char text[DVT_MAX_FRAME_NAME + 1], plain[4096];
+    int n = (int)strcspn(symbol, "@");
+    snprintf(plain, sizeof plain, "%.*s", n ? n : INT_MAX, symbol);
+    demangle(plain, text, sizeof text);
     return symbols_names_intern(e->names, text, DVT_MAX_FRAME_NAME);
+}
+
+/* The name the function is exported by, which is what callers know it as; else that of the debug information, which has
+ * no ".constprop.0"; else a local symbol; else module+offset of its start, so that one function stays one frame. */
+static const char *choose_name(struct symbols_elf *e, uint64_t vaddr, const char *by_dwarf)
+{
+    struct symbols_table_hit hit = find_symbol(e, vaddr);
+    if (by_dwarf && !hit.exported)
+        return by_dwarf;
+    return hit.name ? intern_symbol(e, hit.name) : name_by_address(e, hit.start);
 }
 
 static uint32_t fill_names(struct symbols_elf *e, uint64_t vaddr, struct symbols_elf_name *out)
 {
-    if (!e->dwarf)
+    if (!e->dwarf_was_tried)
         e->dwarf = symbols_dwarf_new(e->mod, e->names);
+    e->dwarf_was_tried = true;
     uint32_t n = e->dwarf ? symbols_dwarf_names(e->dwarf, vaddr, out) : 0;
-    if (!n || out[n - 1].inlined)
+    if (!n)
         out[n++] = (struct symbols_elf_name){NULL, "", 0, false};
-    if (!out[n - 1].name)
-        out[n - 1].name = name_by_symbol(e, vaddr);
+    out[n - 1].name = choose_name(e, vaddr, out[n - 1].name);
     return n;
 }
 
@@ -333,7 +344,10 @@ static void fill_site(struct symbols_elf *e, uint64_t offset, struct site *site)
     *site = (struct site){offset + 1, e->n_sites, e->n_site_names, 1};
     if (e->mod && offset_to_vaddr(e, offset, &vaddr)) {
         compile_row(e, vaddr, row);
-        site->n_names = fill_names(e, vaddr, out);
+        if (row->signal)
+            *out = (struct symbols_elf_name){"[signal]", "", 0, false};
+        else
+            site->n_names = fill_names(e, vaddr, out);
     } else {
         *out = (struct symbols_elf_name){name_by_address(e, offset), "", 0, false};
     }
@@ -345,12 +359,10 @@ bool symbols_elf_site(struct symbols_elf *e, uint64_t offset, struct symbols_elf
 {
     struct site *site = find_slot(e->slots, e->n_slots, offset + 1);
     if (!site->key) {
-        size_t before = heap_now();
         if (!make_room(e))
             return false;
         site = find_slot(e->slots, e->n_slots, offset + 1);
         fill_site(e, offset, site);
-        charge(e, before);
     }
     *ret = (struct symbols_elf_site){&e->rows[site->row], &e->site_names[site->first_name], site->n_names};
     return true;

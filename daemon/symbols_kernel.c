@@ -63,16 +63,25 @@ static int by_start(const void *a, const void *b)
     return (x->name < y->name) - (x->name > y->name); /* of aliases the file's first comes last and is found */
 }
 
+/* "ffffffff81000000 T name", behind it perhaps a tab and "[module]". */
+static bool read_line(struct symbols_kernel *k, char *line)
+{
+    char *p;
+    uint64_t start = strtoull(line, &p, 16);
+    if (!start || p[0] != ' ' || !p[1] || !strchr("tTwW", p[1]) || p[2] != ' ')
+        return true;
+    p += 3;
+    p[strcspn(p, " \t\n")] = 0;
+    return push(k, start, p);
+}
+
 struct symbols_kernel *symbols_kernel_read(FILE *f)
 {
     struct symbols_kernel *k = calloc(1, sizeof *k);
-    char line[768], type, name[513];
-    unsigned long long start;
+    char line[768];
     bool ok = k != NULL;
-    while (ok && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "%llx %c %512s", &start, &type, name) == 3 && start && strchr("tTwW", type))
-            ok = push(k, start, name);
-    }
+    while (ok && fgets(line, sizeof line, f))
+        ok = read_line(k, line);
     if (!ok || !k->n) {
         symbols_kernel_free(k);
         return NULL;

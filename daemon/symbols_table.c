@@ -6,16 +6,16 @@
 
 #include <dwarf.h>
 #include <gelf.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { RANK_LOCAL = 4 };
 enum { MAX_SYMBOLS = 4 << 20, MAX_FDES = 4 << 20, MAX_WALK_BACK = 64 };
 
 struct function {
     uint64_t start, size;
     const char *name; /* libdwfl's */
-    uint8_t rank;     /* of several names for one address the lowest: global, weak, local; then the plainer name */
+    uint8_t rank;     /* of several names for one address the lowest: exported before local, then the plainer name */
 };
 
 struct symbols_table {
@@ -26,10 +26,9 @@ struct symbols_table {
 
 static uint8_t rank_of(const GElf_Sym *sym, const char *name)
 {
-    int bind = GELF_ST_BIND(sym->st_info);
-    uint8_t by_bind = bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 1 : 2;
     size_t underscores = strspn(name, "_");
-    return (uint8_t)(4 * by_bind + (underscores < 3 ? underscores : 3));
+    uint8_t by_name = (uint8_t)(underscores < RANK_LOCAL ? underscores : RANK_LOCAL - 1);
+    return (uint8_t)(by_name + (GELF_ST_BIND(sym->st_info) == STB_LOCAL ? RANK_LOCAL : 0));
 }
 
 static int by_start(const void *a, const void *b)
@@ -157,18 +156,15 @@ static uint32_t functions_until(const struct symbols_table *t, uint64_t addr)
     return lo;
 }
 
-const char *symbols_table_find(const struct symbols_table *t, uint64_t addr, uint64_t *ret_start)
+struct symbols_table_hit symbols_table_find(const struct symbols_table *t, uint64_t addr)
 {
     uint32_t before = starts_until(t, addr), end = functions_until(t, addr);
-    uint64_t frame_start = before ? t->starts[before - 1] : UINT64_MAX;
-    *ret_start = before ? frame_start : addr;
+    uint64_t frame_start = before ? t->starts[before - 1] : addr;
     for (uint32_t k = 0; k < MAX_WALK_BACK && k < end; k++) {
         const struct function *f = &t->functions[end - 1 - k];
         bool within = f->size ? addr - f->start < f->size : f->start == addr || f->start == frame_start;
-        if (!within)
-            continue;
-        *ret_start = f->start;
-        return f->name;
+        if (within)
+            return (struct symbols_table_hit){f->name, f->rank < RANK_LOCAL, f->start};
     }
-    return NULL;
+    return (struct symbols_table_hit){NULL, false, frame_start};
 }

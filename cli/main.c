@@ -7,7 +7,8 @@
 #include <signal.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&cmd_run, &cmd_status, &cmd_traces, &cmd_trace, &cmd_flame, &cmd_tags, &cmd_verify};
+static const struct command *const commands[] = {&cmd_run,   &cmd_status, &cmd_traces, &cmd_trace,
+                                                 &cmd_flame, &cmd_tags,   &cmd_verify, &cmd_doctor};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *out)

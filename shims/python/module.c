@@ -10,6 +10,8 @@
 #include "scope.h"
 #include "walker.h"
 
+#include <errno.h>
+
 static struct dvt_runtime runtime = {.runtime = "python"};
 static char runtime_version[32];
 static char failure[256]; /* why the shim is inert, or "" */
@@ -61,7 +63,7 @@ static PyObject *start(PyObject *self, PyObject *unused)
         return inert("only the main interpreter is profiled");
     dvt_py_walker_init(&runtime);
     if (dvt_rt_start(NULL, &runtime))
-        return inert(dvt_last_error());
+        return inert(errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
     if (dvt_py_hooks_install())
         return inert_by_exception();
     dvt_py_enabled = true;

@@ -39,7 +39,7 @@ struct dvt_cur {
 static inline struct dvt_cur dvt_cur(struct dvt_str bytes)
 {
     const uint8_t *p = (const uint8_t *)bytes.p;
-    return (struct dvt_cur){p, p + bytes.n};
+    return (struct dvt_cur){p, bytes.n ? p + bytes.n : p}; /* an empty message may have no address */
 }
 
 static inline size_t dvt_cur_left(const struct dvt_cur *c)

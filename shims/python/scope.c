@@ -177,6 +177,7 @@ static void scope_dealloc(PyObject *self)
 {
     struct dvt_py_scope *s = (struct dvt_py_scope *)self;
     free_chain(s->outer);
+    Py_XDECREF(s->origin);
     Py_XDECREF(s->outer_span);
     Py_XDECREF(s->name);
     Py_XDECREF(s->labels);
@@ -212,78 +213,83 @@ static void take_ids(struct dvt_py_scope *s)
     dvt_py_mark_drop(&now);
 }
 
-/* Never fails towards the application: without memory for it, the scope is just not there. */
-static void enter(struct dvt_py_scope *s)
+static PyObject *outer_now(void)
 {
-    if (s->depth++ > 0)
-        return; /* entered again while entered: one scope, closed by the last exit */
-    PyObject *before = NULL, *span = dvt_py_otel_bound() ? dvt_py_otel_span_now() : NULL;
-    take_ids(s);
-    if (PyContextVar_Get(dvt_py_own_var(), NULL, &before) < 0)
+    PyObject *value = NULL;
+    if (PyContextVar_Get(dvt_py_own_var(), NULL, &value) < 0)
         PyErr_Clear();
-    Py_XSETREF(s->outer, before);
-    Py_XSETREF(s->outer_span, span);
-    PyObject *token = PyContextVar_Set(dvt_py_own_var(), (PyObject *)s);
-    if (!token) {
-        PyErr_Clear();
-        return;
-    }
-    Py_DECREF(token); /* leaving sets the outer value again: that works where a token would not, and is cheaper */
-    dvt_py_vars_used = true;
-    if (dvt_py_here())
-        dvt_py_changed(false);
+    return value;
 }
 
-static void leave(struct dvt_py_scope *s)
+/* Without memory for it, the scope is just not there: nothing fails towards the application. */
+static void set_own(PyObject *value, bool going_back)
 {
-    if (s->depth == 0 || --s->depth > 0) {
-        dvt_py_scope_misuse += s->depth == 0;
-        return;
-    }
-    PyObject *now = NULL;
-    if (PyContextVar_Get(dvt_py_own_var(), NULL, &now) < 0)
-        PyErr_Clear();
-    if (now == (PyObject *)s) {
-        PyObject *token = PyContextVar_Set(dvt_py_own_var(), s->outer ? s->outer : Py_None);
-        PyErr_Clear();
-        Py_XDECREF(token);
-        if (dvt_py_here())
-            dvt_py_changed(true);
+    PyObject *token = PyContextVar_Set(dvt_py_own_var(), value);
+    PyErr_Clear();
+    Py_XDECREF(token); /* leaving sets the outer value again: that works where a token would not, and is cheaper */
+    if (token && dvt_py_here())
+        dvt_py_changed(going_back);
+}
+
+/* Returns the scope that is now current, strong: this one, or a further entry of it. */
+static PyObject *enter(PyObject *self)
+{
+    PyObject *entered = ((struct dvt_py_scope *)self)->used ? scope_copy(self, NULL) : Py_NewRef(self);
+    struct dvt_py_scope *s = (struct dvt_py_scope *)entered;
+    if (!s)
+        return NULL;
+    if (entered != self)
+        s->origin = Py_NewRef(self);
+    s->used = true;
+    take_ids(s);
+    s->outer = outer_now();
+    s->outer_span = dvt_py_otel_bound() ? dvt_py_otel_span_now() : NULL;
+    dvt_py_vars_used = true;
+    set_own(entered, false);
+    return entered;
+}
+
+static void leave(PyObject *self)
+{
+    PyObject *now = outer_now();
+    struct dvt_py_scope *s = now && Py_TYPE(now) == &dvt_py_scope_type ? (struct dvt_py_scope *)now : NULL;
+    if (s && (now == self || s->origin == self)) {
+        set_own(s->outer ? s->outer : Py_None, true);
+        Py_CLEAR(s->outer);
     } else {
-        dvt_py_scope_misuse++; /* left in another context than entered: that one's value is not ours to change */
+        dvt_py_scope_misuse++; /* left in another context than entered, or twice: what is current is not ours to change */
     }
     Py_XDECREF(now);
-    Py_CLEAR(s->outer);
-    Py_CLEAR(s->outer_span);
 }
 
 static PyObject *scope_enter(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    enter((struct dvt_py_scope *)self);
-    return Py_NewRef(self);
+    return enter(self);
 }
 
 static PyObject *scope_exit(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)args;
     (void)n;
-    leave((struct dvt_py_scope *)self);
+    leave(self);
     Py_RETURN_FALSE;
 }
 
 static PyObject *scope_aenter(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    enter((struct dvt_py_scope *)self);
-    return dvt_py_ready(self);
+    PyObject *entered = enter(self);
+    PyObject *ready = entered ? dvt_py_ready(entered) : NULL;
+    Py_XDECREF(entered);
+    return ready;
 }
 
 static PyObject *scope_aexit(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)args;
     (void)n;
-    leave((struct dvt_py_scope *)self);
+    leave(self);
     return dvt_py_ready(Py_False);
 }
 

@@ -1,7 +1,7 @@
 /*
  * scope: dovetail.scope, the shim's own API for services without OpenTelemetry: a context manager (sync and async) and
  * decorator. It is the value of the shim's ContextVar while it is entered, so tasks and threads that take the context along
- * take it along.
+ * take it along. An object entered again (nested, later, by many tasks at once) is a scope of its own each time.
  */
 #ifndef DVT_PY_SCOPE_H
 #define DVT_PY_SCOPE_H
@@ -13,12 +13,13 @@ struct dvt_py_scope {
     PyObject *name;   /* str */
     PyObject *labels; /* dict of str to str, never changed in place; or NULL */
     const struct dvt_name *interned;
+    PyObject *origin;     /* the scope that was entered again, of which this is the further entry; or NULL */
     PyObject *outer;      /* while entered: the value of the variable before, or NULL */
-    PyObject *outer_span; /* OpenTelemetry's span it was entered under, or NULL */
+    PyObject *outer_span; /* OpenTelemetry's span it was entered under, or NULL; tasks may hold the scope when it is left */
     struct dvt_trace_id trace;
     struct dvt_span_id span, parent;
     uint32_t flags;
-    uint32_t depth; /* times entered and not yet left */
+    bool used; /* entered once: its ids are taken */
     bool always, remote_given, remote_sampled;
     struct dvt_trace_id remote_trace; /* traceparent= */
     struct dvt_span_id remote_span;

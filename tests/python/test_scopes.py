@@ -61,11 +61,23 @@ class Nesting(Case):
                 raise KeyError("it")
         self.assertEqual(caught.exception.args, ("it",))
 
-    def test_scope_entered_twice_is_one_scope(self):
+    def test_scope_entered_again_is_a_scope_of_its_own(self):
+        s = dovetail.scope("a", tenant="x")
+        fakelib.keep(True)
+        with s as first, s as second:
+            self.assertNotEqual(first.traceparent(), second.traceparent())
+        events = fakelib.take()
+        self.assertEqual(fakelib.short(events), ["+a", "+a", "-a", "-a"])
+        self.assertEqual([e.labels for e in events if isinstance(e, Commit)], ["tenant=x"] * 2)
+
+    def test_task_that_outlives_the_scope_keeps_its_ids_when_it_is_entered_again(self):
         s = dovetail.scope("a")
-        with s, s:
+        with s as first:
+            context = contextvars.copy_context()
+        with s:
             pass
-        self.assertEqual(fakelib.story(), ["+a", "-a"])
+        self.assertEqual(context.run(dovetail.traceparent), first.traceparent())
+        fakelib.take()
 
     def test_scope_used_again_has_a_new_span(self):
         s = dovetail.scope("a")

@@ -1,7 +1,7 @@
 /*
  * labels: see labels.h. Scopes are grouped by span id; a group's set is made after those of its parents' groups, by a
- * walk with its own stack. Parent spans may form rings in what others send: a group met again while it waits for its
- * parents is left out of them.
+ * walk with its own stack. Groups may form rings (a parent's scope run inside its child's, or ids made up by others): of
+ * a group met again while it waits for its parents only its own labels are taken.
  */
 #include "labels.h"
 
@@ -145,41 +145,52 @@ static uint32_t put_set(struct walk *w, struct set *s)
     return dvt_seqs_put(&w->sets->sets, s->ids, s->n, 0);
 }
 
-struct inherit {
-    struct set *s;
-    uint32_t n_near;
-};
-
-static void inherit(struct walk *w, uint32_t parent, void *ctx)
-{
-    struct inherit *in = ctx;
-    if (!w->set[parent])
-        return; /* a ring */
-    const struct dvt_seq *from = &w->sets->sets.items[w->set[parent] - 1];
-    for (uint32_t i = 0; i < from->n; i++)
-        add_farther(w, in->s, in->n_near, w->sets->sets.values[from->first + i]);
-}
-
 static uint32_t label_id(struct walk *w, const struct dvt_label *l)
 {
     const uint32_t pair[DVT_TUPLE] = {dvt_strings_put(&w->t->strings, l->key), dvt_strings_put(&w->t->strings, l->value)};
     return dvt_tuples_put(&w->t->labels, pair);
 }
 
-static bool resolve_group(struct walk *w, uint32_t g)
+/* Adds a group's own labels but those whose key one of the first n_near has. */
+static bool add_own(struct walk *w, uint32_t g, struct set *s, uint32_t n_near)
 {
-    struct set s = {.n = 0};
     for (uint32_t i = w->first[g]; i != DVT_NONE; i = w->next[i])
         for (uint32_t k = 0; k < w->c->scopes[i].n_labels; k++) {
             uint32_t id = label_id(w, &w->c->labels[w->c->scopes[i].first_label + k]);
             if (id == UINT32_MAX)
                 return false;
-            add(&s, id);
+            add_farther(w, s, n_near, id);
         }
-    struct inherit in = {&s, s.n};
+    return true;
+}
+
+struct inherit {
+    struct set *s;
+    uint32_t n_near;
+    bool is_failed;
+};
+
+static void inherit(struct walk *w, uint32_t parent, void *ctx)
+{
+    struct inherit *in = ctx;
+    if (!w->set[parent]) { /* a ring */
+        in->is_failed = !add_own(w, parent, in->s, in->n_near) || in->is_failed;
+        return;
+    }
+    const struct dvt_seq *from = &w->sets->sets.items[w->set[parent] - 1];
+    for (uint32_t i = 0; i < from->n; i++)
+        add_farther(w, in->s, in->n_near, w->sets->sets.values[from->first + i]);
+}
+
+static bool resolve_group(struct walk *w, uint32_t g)
+{
+    struct set s = {.n = 0};
+    if (!add_own(w, g, &s, 0))
+        return false;
+    struct inherit in = {&s, s.n, false};
     each_parent(w, g, inherit, &in);
     w->set[g] = put_set(w, &s) + 1;
-    return w->set[g] != 0;
+    return w->set[g] != 0 && !in.is_failed;
 }
 
 static void push_parent(struct walk *w, uint32_t parent, void *ctx)

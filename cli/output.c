@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct output_ops *const formats[] = {&out_text, &out_folded, &out_json};
+static const struct output_ops *const formats[] = {&out_text, &out_folded, &out_html, &out_svg, &out_json};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const struct output_ops *output_by_name(const char *name)

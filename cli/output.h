@@ -47,7 +47,7 @@ struct output_ops {
     int (*write)(const struct tree *tree, const struct tree_meta *meta, FILE *out);
 };
 
-extern const struct output_ops out_text, out_folded, out_json;
+extern const struct output_ops out_text, out_folded, out_html, out_svg, out_json;
 
 /* By name, or by the extension of a file name; NULL if unknown. */
 const struct output_ops *output_by_name(const char *name);

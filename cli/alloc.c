@@ -8,11 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+void alloc_fail(void)
+{
+    fputs("dovetail: out of memory\n", stderr);
+    exit(CLI_ENVIRONMENT);
+}
+
 static void *checked(void *p)
 {
     if (!p) {
-        fputs("dovetail: out of memory\n", stderr);
-        exit(CLI_ENVIRONMENT);
+        alloc_fail();
     }
     return p;
 }

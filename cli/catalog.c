@@ -337,6 +337,32 @@ int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, stru
     return 0;
 }
 
+int catalog_row(struct catalog *c, struct catalog_source row, struct catalog_list *ret, struct dvt_err *err)
+{
+    sqlite3_stmt **st = &c->stores[row.store].cached[5];
+    *ret = (struct catalog_list){0};
+    if (!*st && catalog_prepare(c, row.store, "SELECT " CATALOG_TRACE_COLUMNS " FROM traces t WHERE t.id = ?1", st, err)) {
+        return err->code;
+    }
+    sqlite3_bind_int64(*st, 1, row.row);
+    if (sqlite3_step(*st) == SQLITE_ROW) {
+        catalog_take_row(ret, *st, row.store);
+    }
+    return sqlite3_reset(*st) == SQLITE_OK ? 0 : catalog_fail(c, row.store, "cannot read a trace", err);
+}
+
+int catalog_count(struct catalog *c, const struct filter *f, size_t max, size_t *ret, struct dvt_err *err)
+{
+    int rc = 0;
+    *ret = 0;
+    for (uint32_t s = 0; s < c->n_stores && rc == 0; s++) {
+        size_t n = 0;
+        rc = catalog_filter_count(c, s, f, max, &n, err);
+        *ret += n;
+    }
+    return rc;
+}
+
 /* ---- ids ---- */
 
 static int explain_unknown(struct catalog *c, const char *hex, struct dvt_err *err)

@@ -51,6 +51,10 @@ int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, stru
 /* The one trace whose id begins with the hex digits. DVT_ENOENT with what the store holds instead; DVT_EINVAL with
  * *ret holding the candidates if it is ambiguous. */
 int catalog_find(struct catalog *c, const char *hex, struct catalog_list *ret, struct dvt_err *err);
+/* The trace of one row, as a list of one; empty if the row is gone. */
+int catalog_row(struct catalog *c, struct catalog_source row, struct catalog_list *ret, struct dvt_err *err);
+/* How many traces match, counted up to max: cheap. */
+int catalog_count(struct catalog *c, const struct filter *f, size_t max, size_t *ret, struct dvt_err *err);
 /* How many hex digits, at least 8, tell this trace from every other in the stores. */
 size_t catalog_unique_digits(struct catalog *c, const struct dvt_trace_id *id);
 

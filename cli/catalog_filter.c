@@ -169,17 +169,44 @@ static void bind_all(sqlite3_stmt *st, const struct build *b)
     }
 }
 
-int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit, struct catalog_list *list,
-                       struct dvt_err *err)
+static void add_conditions(struct build *b, const struct filter *f)
 {
-    struct build *b = alloc_bytes(sizeof *b);
-    sqlite3_stmt *st = NULL;
-    add(b, "SELECT " CATALOG_TRACE_COLUMNS " FROM traces t WHERE 1");
+    add(b, " FROM traces t WHERE 1");
     add_ids(b, f);
     add_labels(b, f);
     add_tag(b, f->tag);
     add_names(b, f);
     add_times(b, f);
+}
+
+int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter *f, size_t max, size_t *ret,
+                         struct dvt_err *err)
+{
+    struct build *b = alloc_bytes(sizeof *b);
+    sqlite3_stmt *st = NULL;
+    add(b, "SELECT count(*) FROM (SELECT 1");
+    add_conditions(b, f);
+    add(b, " LIMIT ?)");
+    bind_int(b, (int64_t)max);
+    int rc = catalog_prepare(c, store, b->sql, &st, err);
+    if (rc == 0) {
+        bind_all(st, b);
+        bool counted = sqlite3_step(st) == SQLITE_ROW;
+        *ret = counted ? (size_t)sqlite3_column_int64(st, 0) : 0;
+        rc = counted ? 0 : catalog_fail(c, store, "cannot count traces", err);
+        sqlite3_finalize(st);
+    }
+    free(b);
+    return rc;
+}
+
+int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit, struct catalog_list *list,
+                       struct dvt_err *err)
+{
+    struct build *b = alloc_bytes(sizeof *b);
+    sqlite3_stmt *st = NULL;
+    add(b, "SELECT " CATALOG_TRACE_COLUMNS);
+    add_conditions(b, f);
     add(b, " ORDER BY t.duration_ns DESC, t.trace");
     if (limit) {
         add(b, " LIMIT ?");

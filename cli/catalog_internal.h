@@ -9,7 +9,7 @@
 struct catalog_store {
     char *dir, *escaped;
     sqlite3 *db;
-    sqlite3_stmt *cached[5]; /* neighbours up and down, chunks of a trace, services, labels */
+    sqlite3_stmt *cached[6]; /* neighbours up and down, chunks of a trace, services, labels, a trace */
     int segment_fd;          /* the segment read last, or -1 */
     uint32_t segment;
 };
@@ -29,5 +29,7 @@ void catalog_filter_install(sqlite3 *db);
 /* Appends the traces of one store that match, slowest first, at most limit (0: all). */
 int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit, struct catalog_list *list,
                        struct dvt_err *err);
+int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter *f, size_t max, size_t *ret,
+                         struct dvt_err *err);
 
 #endif

@@ -278,22 +278,37 @@ static int write_tree(const struct request *r, const struct tree *tree, const st
 
 /* ---- all of it ---- */
 
+static int no_match(struct catalog *c, struct dvt_err *err)
+{
+    return dvt_fail(err, DVT_ENOENT, 0, "no trace matches in %s", catalog_dir(c, 0));
+}
+
+/* list: the one trace of r->id, or empty. */
+static int query(struct catalog *c, const struct request *r, const struct catalog_list *list, struct tree *tree,
+                 struct tree_meta *meta, struct dvt_err *err)
+{
+    struct query_options o = query_options_of(r);
+    bool found = true;
+    int rc = r->id ? query_one(c, &r->filter, &list->traces[0], &o, tree, meta, err)
+                   : query_all(c, &r->filter, &o, tree, meta, &found, err);
+    if (rc || meta->samples) {
+        return rc;
+    }
+    if (r->id) {
+        cli_note("no sample fell into this trace: it was too short on the CPU, or waited");
+        return 0;
+    }
+    return found ? dvt_fail(err, DVT_ENOENT, 0, "traces match, but no sample in them does") : no_match(c, err);
+}
+
 static int render(struct catalog *c, const struct request *r, const struct catalog_list *list, struct dvt_err *err)
 {
     char id[DVT_TRACE_HEX + 1], *texts[3];
     struct tree tree;
     struct tree_meta meta = {.opt = output_options_of(r)};
-    struct query_options o = query_options_of(r);
     describe(&meta, r, list, id, texts);
     tree_init(&tree);
-    int rc = query_run(c, &r->filter, list, &o, &tree, &meta, err);
-    if (rc == 0 && meta.samples == 0 && !r->id) {
-        rc = dvt_fail(err, DVT_ENOENT, 0, "%zu trace%s match%s, but no sample in them does", list->n, list->n == 1 ? "" : "s",
-                      list->n == 1 ? "es" : "");
-    }
-    if (rc == 0 && meta.samples == 0) {
-        cli_note("no sample fell into this trace: it was too short on the CPU, or waited");
-    }
+    int rc = query(c, r, list, &tree, &meta, err);
     if (rc == 0) {
         rc = write_tree(r, &tree, &meta, err);
     }
@@ -304,13 +319,14 @@ static int render(struct catalog *c, const struct request *r, const struct catal
     return rc;
 }
 
+/* What has to be known before: the one trace, or for a recording all that match. */
 static int choose_traces(struct catalog *c, const struct request *r, struct catalog_list *ret, struct dvt_err *err)
 {
     if (r->id) {
         return catalog_find(c, r->id, ret, err);
     }
-    int rc = catalog_traces(c, &r->filter, 0, ret, err);
-    return rc ? rc : ret->n ? 0 : dvt_fail(err, DVT_ENOENT, 0, "no trace matches in %s", catalog_dir(c, 0));
+    int rc = r->jfr ? catalog_traces(c, &r->filter, 0, ret, err) : 0;
+    return rc == 0 && r->jfr && ret->n == 0 ? no_match(c, err) : rc;
 }
 
 static int run(struct args *a)

@@ -311,6 +311,12 @@ bool filter_picks_samples(const struct filter *f)
     return f->span || f->name || f->tag || f->service || f->n_labels;
 }
 
+bool filter_takes_trace(const struct filter *f, int64_t start_ns, uint64_t duration_ns)
+{
+    return (!f->since_ns || start_ns >= f->since_ns) && (!f->until_ns || start_ns < f->until_ns) &&
+           duration_ns >= f->min_duration_ns;
+}
+
 static void describe(FILE *out, const char *what, const char *value)
 {
     if (value) {

@@ -39,6 +39,8 @@ int filter_take(struct filter *f, int id, const char *value, int64_t now_ns, str
 int filter_take_store(struct filter *f, const char *value, struct dvt_err *err);
 /* True if the filter picks among the samples of a trace, not only among traces. */
 bool filter_picks_samples(const struct filter *f);
+/* The filter's times take a trace that began then and lasted so. */
+bool filter_takes_trace(const struct filter *f, int64_t start_ns, uint64_t duration_ns);
 /* "label tenant=acme, service shop", or "" for no filter; the caller frees. */
 char *filter_describe(const struct filter *f);
 

@@ -14,7 +14,7 @@ struct intern {
     struct block *blocks;
     size_t used, room; /* in the first block */
     struct dvt_str *items;
-    size_t n, cap;
+    size_t n, cap, bytes;
     uint32_t *table; /* index + 1; 0 free */
     size_t table_size;
 };
@@ -97,6 +97,7 @@ uint32_t intern_index(struct intern *s, struct dvt_str x)
     }
     alloc_grow(&s->items, &s->cap, s->n + 1, sizeof *s->items);
     s->items[s->n++] = (struct dvt_str){x.n ? keep(s, x) : "", x.n};
+    s->bytes += x.n;
     s->table[slot] = (uint32_t)s->n;
     uint32_t index = (uint32_t)s->n - 1;
     if (s->n * 2 > s->table_size) {
@@ -119,4 +120,9 @@ struct dvt_str intern_at(const struct intern *s, uint32_t index)
 uint32_t intern_count(const struct intern *s)
 {
     return (uint32_t)s->n;
+}
+
+size_t intern_bytes(const struct intern *s)
+{
+    return s->bytes;
 }

@@ -16,5 +16,6 @@ struct dvt_str intern(struct intern *s, struct dvt_str x);
 uint32_t intern_index(struct intern *s, struct dvt_str x);
 struct dvt_str intern_at(const struct intern *s, uint32_t index);
 uint32_t intern_count(const struct intern *s);
+size_t intern_bytes(const struct intern *s); /* of all strings */
 
 #endif

@@ -42,6 +42,17 @@ int parts_read(struct catalog *c, const struct catalog_trace *t, struct parts *r
     return rc;
 }
 
+int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret, struct dvt_err *err)
+{
+    struct read r = {c, ret};
+    *ret = (struct parts){0};
+    int rc = read_part(&r, where, err);
+    if (rc) {
+        parts_fini(ret);
+    }
+    return rc;
+}
+
 void parts_fini(struct parts *p)
 {
     dvt_trace_labels_fini(&p->labels);

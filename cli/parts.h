@@ -16,6 +16,8 @@ struct parts {
 };
 
 int parts_read(struct catalog *c, const struct catalog_trace *t, struct parts *ret, struct dvt_err *err);
+/* One chunk alone, of a trace that has no other. */
+int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret, struct dvt_err *err);
 void parts_fini(struct parts *p);
 
 #endif

@@ -2,6 +2,7 @@
 #include "query.h"
 #include "alloc.h"
 #include "parts.h"
+#include "query_columns.h"
 #include "select.h"
 #include "text.h"
 
@@ -204,9 +205,9 @@ static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const str
 }
 
 /* The event's name while all chunks agree on it. */
-static void sum_event(struct tree_meta *meta, const struct dvt_chunk *c)
+void query_sum_event(struct tree_meta *meta, struct dvt_str name)
 {
-    char *event = text_safe(c->event, sizeof meta->event / 4);
+    char *event = text_safe(name, sizeof meta->event / 4);
     if (!meta->has_event) {
         snprintf(meta->event, sizeof meta->event, "%s", event);
     } else if (strcmp(meta->event, event) != 0) {
@@ -218,7 +219,7 @@ static void sum_event(struct tree_meta *meta, const struct dvt_chunk *c)
 
 static void sum_chunk(struct tree_meta *meta, const struct dvt_chunk *c)
 {
-    sum_event(meta, c);
+    query_sum_event(meta, c->event);
     meta->ambiguous += c->ledger.ambiguous;
     meta->lost_samples += c->ledger.lost_samples;
     meta->uncovered_ns += c->ledger.uncovered_ns;
@@ -261,8 +262,8 @@ int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, 
     if (rc) {
         return rc;
     }
+    uint64_t before = meta->samples;
     walk_init(&w, chunk, o, tree);
-    sum_chunk(meta, chunk);
     for (uint32_t i = 0; i < chunk->n_samples; i++) {
         const struct dvt_chunk_sample *s = &chunk->samples[i];
         if (select_sample(&select, chunk, s)) {
@@ -271,6 +272,9 @@ int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, 
         }
     }
     add_sums(&w, &sums, meta);
+    if (meta->samples > before || !filter_picks_samples(f)) {
+        sum_chunk(meta, chunk);
+    }
     select_fini(&select);
     free(sums.slots);
     free(w.frames);
@@ -278,12 +282,22 @@ int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, 
     return 0;
 }
 
-/* ---- all of a list ---- */
+/* ---- traces ---- */
+
+void query_sum_trace(struct tree_meta *meta, int64_t start_ns, uint64_t duration_ns)
+{
+    if (meta->n_traces == 0 || start_ns < meta->start_ns) {
+        meta->start_ns = start_ns;
+    }
+    meta->duration_ns += duration_ns;
+    meta->n_traces++;
+}
 
 static int query_trace(struct catalog *c, const struct catalog_trace *t, const struct filter *f, const struct query_options *o,
                        struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
     struct parts parts;
+    uint64_t before = meta->samples;
     int rc = parts_read(c, t, &parts, err);
     if (rc) {
         return rc;
@@ -292,34 +306,64 @@ static int query_trace(struct catalog *c, const struct catalog_trace *t, const s
         rc = query_chunk(&parts.chunks[i], &parts.labels, f, o, tree, meta);
     }
     parts_fini(&parts);
+    if (meta->samples > before || !filter_picks_samples(f)) {
+        query_sum_trace(meta, t->start_ns, t->duration_ns);
+    }
     return rc ? dvt_fail(err, rc, 0, "out of memory") : 0;
 }
 
-static void sum_traces(struct tree_meta *meta, const struct catalog_list *list)
-{
-    meta->n_traces = list->n;
-    for (size_t i = 0; i < list->n; i++) {
-        meta->duration_ns += list->traces[i].duration_ns;
-        if (i == 0 || list->traces[i].start_ns < meta->start_ns) {
-            meta->start_ns = list->traces[i].start_ns;
-        }
-    }
-}
-
-int query_run(struct catalog *c, const struct filter *f, const struct catalog_list *list, const struct query_options *o,
+int query_one(struct catalog *c, const struct filter *f, const struct catalog_trace *t, const struct query_options *o,
               struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
+    int rc = query_trace(c, t, f, o, tree, meta, err);
+    meta->start_ns = t->start_ns;
+    meta->duration_ns = t->duration_ns;
+    tree_finish(tree);
+    return rc;
+}
+
+int query_row(struct catalog *c, struct catalog_source row, const struct filter *f, const struct query_options *o,
+              struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
+{
+    struct catalog_list list;
+    int rc = catalog_row(c, row, &list, err);
+    if (rc == 0 && list.n && filter_takes_trace(f, list.traces[0].start_ns, list.traces[0].duration_ns)) {
+        rc = query_trace(c, &list.traces[0], f, o, tree, meta, err);
+    }
+    catalog_list_fini(&list);
+    return rc;
+}
+
+static int query_list(struct catalog *c, const struct filter *f, const struct query_options *o, struct tree *tree,
+                      struct tree_meta *meta, struct dvt_err *err)
+{
+    struct catalog_list list;
     struct term_progress progress;
-    int rc = 0;
-    term_progress_start(&progress, "reading traces", list->n);
-    for (size_t i = 0; i < list->n && rc == 0; i++) {
-        rc = query_trace(c, &list->traces[i], f, o, tree, meta, err);
+    int rc = catalog_traces(c, f, 0, &list, err);
+    if (rc) {
+        return rc;
+    }
+    term_progress_start(&progress, "reading traces", list.n);
+    for (size_t i = 0; i < list.n && rc == 0; i++) {
+        rc = query_trace(c, &list.traces[i], f, o, tree, meta, err);
         term_progress_at(&progress, i);
     }
     term_progress_end(&progress);
-    if (rc == 0) {
-        sum_traces(meta, list);
-        tree_finish(tree);
-    }
+    catalog_list_fini(&list);
+    tree_finish(tree);
     return rc;
+}
+
+int query_all(struct catalog *c, const struct filter *f, const struct query_options *o, struct tree *tree,
+              struct tree_meta *meta, bool *ret_found, struct dvt_err *err)
+{
+    enum { FEW = 256 }; /* read without columns: making them costs more */
+    size_t n;
+    int rc = catalog_count(c, f, FEW + 1, &n, err);
+    if (rc) {
+        return rc;
+    }
+    *ret_found = n > 0;
+    bool by_columns = n > FEW && query_columns_can(f, o);
+    return by_columns ? query_columns(c, f, o, tree, meta, err) : query_list(c, f, o, tree, meta, err);
 }

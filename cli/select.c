@@ -23,7 +23,7 @@ static bool has_span(const struct filter *f, const struct dvt_chunk *c, uint32_t
     return strncasecmp(hex, f->span, strlen(f->span)) == 0;
 }
 
-struct span_row {
+struct select_span {
     struct dvt_span_id span;
     uint32_t scope;
 };
@@ -33,57 +33,68 @@ static int by_span(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct dvt_span_id));
 }
 
-/* Any scope of the parent span: scopes of one span match or fail alike but for their tag, which holds the span too. */
-static uint32_t scope_of_span(const struct span_row *rows, size_t n, const struct dvt_span_id *span)
+void select_up_init(struct select_up *u, const struct dvt_chunk *c)
 {
-    const struct span_row *row = n && !dvt_span_id_is_zero(span) ? bsearch(span, rows, n, sizeof *rows, by_span) : NULL;
+    u->n = c->n_scopes;
+    u->rows = alloc_array(c->n_scopes, sizeof *u->rows);
+    for (uint32_t i = 0; i < c->n_scopes; i++) {
+        u->rows[i] = (struct select_span){c->scopes[i].span, i};
+    }
+    qsort(u->rows, u->n, sizeof *u->rows, by_span);
+}
+
+void select_up_fini(struct select_up *u)
+{
+    free(u->rows);
+}
+
+/* Any scope of the parent span: those of one span match or fail alike but for their tag, which holds the span too. */
+uint32_t select_up(const struct select_up *u, const struct dvt_chunk *c, uint32_t scope)
+{
+    const struct dvt_chunk_scope *s = &c->scopes[scope];
+    if (s->parent != DVT_NONE) {
+        return s->parent;
+    }
+    if (dvt_span_id_is_zero(&s->parent_span)) {
+        return DVT_NONE;
+    }
+    const struct select_span *row = bsearch(&s->parent_span, u->rows, u->n, sizeof *u->rows, by_span);
     return row ? row->scope : DVT_NONE;
 }
 
-/* Marks in ok[] the scopes that satisfy the claim or lie under one that does; the walk up is bounded, as parent spans may
- * form a ring. */
-static void keep_under(claim *holds, const struct filter *f, const struct dvt_chunk *c, const struct span_row *rows,
-                       bool *ok)
+/* Leaves ok[] set only for scopes that satisfy the claim or lie under one that does. */
+static void keep_under(claim *holds, const struct filter *f, const struct dvt_chunk *c, const struct select_up *up, bool *ok)
 {
-    enum { UP_MAX = 256 };
     bool *self = alloc_array(c->n_scopes, sizeof *self);
     for (uint32_t i = 0; i < c->n_scopes; i++) {
         self[i] = holds(f, c, i);
     }
     for (uint32_t i = 0; i < c->n_scopes; i++) {
         uint32_t s = i;
-        for (int up = 0; up < UP_MAX && s != DVT_NONE && !self[s]; up++) {
-            uint32_t parent = c->scopes[s].parent;
-            s = parent != DVT_NONE ? parent : scope_of_span(rows, c->n_scopes, &c->scopes[s].parent_span);
+        for (int steps = 0; steps < SELECT_UP_MAX && s != DVT_NONE && !self[s]; steps++) {
+            s = select_up(up, c, s);
         }
         ok[i] = ok[i] && s != DVT_NONE && self[s];
     }
     free(self);
 }
 
-static struct span_row *rows_by_span(const struct dvt_chunk *c)
-{
-    struct span_row *rows = alloc_array(c->n_scopes, sizeof *rows);
-    for (uint32_t i = 0; i < c->n_scopes; i++) {
-        rows[i] = (struct span_row){c->scopes[i].span, i};
-    }
-    qsort(rows, c->n_scopes, sizeof *rows, by_span);
-    return rows;
-}
-
 static void keep_spans(struct select *s, const struct filter *f, const struct dvt_chunk *c)
 {
     static claim *const claims[] = {has_name, has_tag, has_span};
     const char *const asked[] = {f->name, f->tag, f->span};
-    struct span_row *rows = NULL;
+    struct select_up up;
+    if (!f->name && !f->tag && !f->span) {
+        return;
+    }
+    select_up_init(&up, c);
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
         if (asked[i]) {
-            rows = rows ? rows : rows_by_span(c);
-            keep_under(claims[i], f, c, rows, s->scopes);
+            keep_under(claims[i], f, c, &up, s->scopes);
             s->no_scope = false;
         }
     }
-    free(rows);
+    select_up_fini(&up);
 }
 
 static bool has_label(const struct filter_label *want, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n)

@@ -18,6 +18,17 @@ struct select {
     bool no_scope;   /* samples in no scope are picked */
 };
 
+/* The way up from a scope: to the one that encloses it on its thread, else to one of its parent span. Parent spans may form
+ * a ring: take at most SELECT_UP_MAX steps. */
+enum { SELECT_UP_MAX = 256 };
+struct select_up {
+    struct select_span *rows; /* [n] by span */
+    size_t n;
+};
+void select_up_init(struct select_up *u, const struct dvt_chunk *c);
+void select_up_fini(struct select_up *u);
+uint32_t select_up(const struct select_up *u, const struct dvt_chunk *c, uint32_t scope); /* DVT_NONE at the top */
+
 /* Fills ret for the chunk; labels are those of its whole trace. Free with select_fini. 0 or DVT_ENOMEM. */
 int select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels);
 void select_fini(struct select *s);

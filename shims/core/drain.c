@@ -248,7 +248,6 @@ static void retire(struct dvt_slot *s, bool tell)
     discard(s);
     if (tell) {
         tell_thread(s, true);
-        send_threads();
         dvt_control_disarm(s);
     }
     dvt_arm_release(s);

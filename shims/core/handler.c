@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "scope.h"
 
-enum { PERIOD_FLOOR_NS = 500000, FDS = 1 << 16 };
+enum { FDS = 1 << 16 };
 
 static _Atomic uint64_t period_ns;
 static _Atomic uint32_t jitter_permille;
@@ -47,13 +47,6 @@ static bool fd_is_ours(int fd)
 }
 
 /* ---- period ---- */
-
-uint64_t dvt_handler_draw_period(uint64_t mean_ns, uint32_t jitter, uint64_t random)
-{
-    uint64_t half = mean_ns / 1000 * jitter;
-    uint64_t period = mean_ns - half + (half ? random % (2 * half + 1) : 0);
-    return period > PERIOD_FLOOR_NS || period >= mean_ns ? period : PERIOD_FLOOR_NS;
-}
 
 void dvt_handler_next_period(int fd, uint64_t *rng)
 {

@@ -19,7 +19,14 @@ void dvt_handler_own_fd(int fd, bool ours);
 /* Sets the event's next period, random about the mean. Async-signal-safe. */
 void dvt_handler_next_period(int fd, uint64_t *rng);
 
+enum { DVT_PERIOD_FLOOR_NS = 500000 }; /* shorter ones storm; a mean below it is the user's will */
+
 /* The period for a random number: uniform in mean * (1 +- jitter), at least the floor. Pure. */
-uint64_t dvt_handler_draw_period(uint64_t mean_ns, uint32_t jitter_permille, uint64_t random);
+static inline uint64_t dvt_handler_draw_period(uint64_t mean_ns, uint32_t jitter_permille, uint64_t random)
+{
+    uint64_t half = mean_ns / 1000 * jitter_permille;
+    uint64_t period = mean_ns - half + (half ? random % (2 * half + 1) : 0);
+    return period > DVT_PERIOD_FLOOR_NS || mean_ns <= DVT_PERIOD_FLOOR_NS ? period : DVT_PERIOD_FLOOR_NS;
+}
 
 #endif

@@ -26,7 +26,7 @@ enum {
     GRACE_MS = 2000,
     HEARTBEAT_MS = 1000,
     FLUSH_MS = 200, FLUSH_MIN_MS = 10, FLUSH_MAX_MS = 1000,
-    ASK_AGAIN_MS = 10, /* the control socket was full */
+    AGAIN_MS = 5, /* the control socket or ZeroMQ's queue was full */
     IDLE_DRAIN_MS = 1000,
 };
 
@@ -40,7 +40,7 @@ static struct {
     struct dvt_sampling sampling;
     uint64_t flush_ns, retry_ns;
     uint64_t next_try, greeting_until, grace_until, next_flush, next_heartbeat;
-    bool ask_again, was_dormant;
+    bool ask_again, push_again, was_dormant;
 } me;
 
 static _Atomic uint64_t stop_deadline_ns; /* 0: run */
@@ -234,6 +234,7 @@ static void do_what_is_due(uint64_t now)
             dvt_handler_install();
         me.next_heartbeat = now + HEARTBEAT_MS * MS;
     }
+    me.push_again = me.state == CONNECTED && dvt_push_retry();
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -245,7 +246,7 @@ static int timeout_ms(uint64_t now)
 {
     uint64_t due = me.next_flush, stop = atomic_load_explicit(&stop_deadline_ns, memory_order_acquire);
     if (me.state == CONNECTED)
-        due = earlier(due, me.ask_again ? now + ASK_AGAIN_MS * MS : me.next_heartbeat);
+        due = earlier(due, me.ask_again || me.push_again ? now + AGAIN_MS * MS : me.next_heartbeat);
     else if (me.state == GREETING)
         due = earlier(due, me.greeting_until);
     else

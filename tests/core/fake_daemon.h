@@ -66,6 +66,7 @@ struct fake {
     uint64_t period_ns;
     bool use_signal, refuse_hello;
     uint32_t flush_ms;
+    uint64_t first_head; /* data_head of a memfd ring when it is handed out */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -124,7 +125,11 @@ static inline int fake_make_ring(struct fake *f, uint32_t tid, size_t *ret_bytes
     if (fd < 0 || (!perf && ftruncate(fd, FAKE_MAP_BYTES) != 0))
         return -1;
     *ret_map = mmap(NULL, *ret_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return *ret_map == MAP_FAILED ? -1 : fd;
+    if (*ret_map == MAP_FAILED)
+        return -1;
+    if (!perf)
+        atomic_store((_Atomic uint64_t *)((char *)*ret_map + 1024), f->first_head);
+    return fd;
 }
 
 static inline void fake_send(int conn, const struct dvt_buf *b, int fd)

@@ -1,8 +1,8 @@
 /*
  * err: fills the error record.
  *
- * The text may quote bytes from outside (file names, peers' strings), so it is made one printable line here: whoever
- * logs or prints it need not look at it again.
+ * The text may quote bytes from outside (file names, peers' strings), so it is made one printable line here:
+ * whoever logs or prints it need not look at it again.
  */
 #include "err.h"
 #include "str.h"

@@ -15,7 +15,7 @@ enum {
     DVT_EIO = -3,      /* a system call failed; sys_errno says how */
     DVT_EPERM = -4,    /* the machine does not allow it */
     DVT_EFORMAT = -5,  /* outside bytes are damaged or not ours */
-    DVT_EVERSION = -6, /* a newer major version */
+    DVT_EVERSION = -6, /* another major version of a format */
     DVT_EAUTH = -7,    /* a forged, replayed or unknown session's message */
     DVT_ELIMIT = -8,   /* a bound of limits.h was reached */
     DVT_ENOENT = -9,   /* nothing of that name */

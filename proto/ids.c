@@ -1,8 +1,9 @@
 /*
  * ids: trace and span ids, their hex text, and the W3C traceparent header.
  *
- * Source: W3C Trace Context, section 3.2 (traceparent), https://www.w3.org/TR/trace-context/. A header of a later version
- * is read by its rule: the same fields first, anything more after another dash; version ff is never valid.
+ * Source: W3C Trace Context, section 3.2 (traceparent), https://www.w3.org/TR/trace-context/. A header of a
+ * later version is read by its rule: the same fields first, anything more after another dash; version ff is
+ * never valid.
  */
 #include "ids.h"
 #include "err.h"
@@ -157,8 +158,8 @@ static bool traceparent_shape_is_valid(const char *t, size_t n)
     return version != 0 && t[DVT_TRACEPARENT_LEN] == '-';
 }
 
-int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_trace, struct dvt_span_id *ret_span,
-                          uint8_t *ret_flags)
+int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_trace,
+                          struct dvt_span_id *ret_span, uint8_t *ret_flags)
 {
     struct dvt_trace_id trace;
     struct dvt_span_id span;
@@ -166,7 +167,8 @@ int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_t
     if (!traceparent_shape_is_valid(text, n))
         return DVT_EINVAL;
     if (hex_parse(text + AT_TRACE, sizeof trace.b, false, trace.b) ||
-        hex_parse(text + AT_SPAN, sizeof span.b, false, span.b) || hex_parse(text + AT_FLAGS, 1, false, &flags))
+        hex_parse(text + AT_SPAN, sizeof span.b, false, span.b) ||
+        hex_parse(text + AT_FLAGS, 1, false, &flags))
         return DVT_EINVAL;
     if (dvt_trace_id_is_zero(&trace) || dvt_span_id_is_zero(&span))
         return DVT_EINVAL;

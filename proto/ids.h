@@ -37,8 +37,8 @@ void dvt_span_id_random(struct dvt_span_id *ret_id);
 
 /* Parses a traceparent header of n bytes. All-zero ids, version ff, upper-case or short headers are
  * DVT_EINVAL. flags bit 0 is "sampled". */
-int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_trace, struct dvt_span_id *ret_span,
-                          uint8_t *ret_flags);
+int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_trace,
+                          struct dvt_span_id *ret_span, uint8_t *ret_flags);
 /* Writes version 00, 55 bytes and a NUL. */
 void dvt_traceparent_format(const struct dvt_trace_id *trace, const struct dvt_span_id *span, uint8_t flags,
                             char out[DVT_TRACEPARENT_LEN + 1]);

@@ -1,9 +1,9 @@
 /*
  * str: UTF-8 checks and cuts.
  *
- * Names, labels and tags come from other people's programs: any bytes, any length. What is shown to a person or written
- * to a file goes through dvt_utf8_clean first. Ill-formed input follows the Unicode rule of "maximal subparts" (Unicode
- * 15, section 3.9): one U+FFFD for each.
+ * Names, labels and tags come from other people's programs: any bytes, any length. What is shown to a person
+ * or written to a file goes through dvt_utf8_clean first. Ill-formed input follows the Unicode rule of
+ * "maximal subparts" (Unicode 15, section 3.9): one U+FFFD for each.
  */
 #include "str.h"
 
@@ -51,7 +51,8 @@ static bool second_is_valid(unsigned char lead, unsigned char c)
     }
 }
 
-/* Length of the well-formed prefix of one sequence at p, at least 1; *ret_whole says whether it is a character. */
+/* Length of the well-formed prefix of one sequence at p, at least 1; *ret_whole says whether it is a
+ * character. */
 static size_t sequence_at(const unsigned char *p, size_t n, bool *ret_whole)
 {
     size_t need = sequence_bytes(p[0]), have = 1;

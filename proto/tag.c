@@ -1,9 +1,9 @@
 /*
  * tag: renders a scope to one prefix-searchable string by a template; tag.h has the template's language.
  *
- * Check and render read the template with the same scanner. Values come from other people's programs; what is written is
- * valid UTF-8 without control characters, so a tag is safe on a terminal. Quoting for HTML, JSON or SQL is the business of
- * whoever writes those.
+ * Check and render read the template with the same scanner. Values come from other people's programs; what is
+ * written is valid UTF-8 without control characters, so a tag is safe on a terminal. Quoting for HTML, JSON
+ * or SQL is the business of whoever writes those.
  */
 #include "tag.h"
 #include "limits.h"
@@ -40,7 +40,8 @@ static struct piece field_piece(struct dvt_str field)
             return (struct piece){.kind = fields[i].kind};
     if (dvt_str_eq(field, dvt_str("tenant")))
         return (struct piece){PIECE_LABEL, field};
-    if (field.n > prefix && field.n - prefix <= DVT_MAX_LABEL_KEY && memcmp(field.p, LABEL_PREFIX, prefix) == 0)
+    if (field.n > prefix && field.n - prefix <= DVT_MAX_LABEL_KEY &&
+        memcmp(field.p, LABEL_PREFIX, prefix) == 0)
         return (struct piece){PIECE_LABEL, {field.p + prefix, field.n - prefix}};
     return (struct piece){PIECE_UNKNOWN, field};
 }
@@ -81,7 +82,8 @@ int dvt_tag_check(struct dvt_str tmpl, struct dvt_err *err)
     if (tmpl.n == 0)
         return dvt_fail(err, DVT_EINVAL, 0, "tag template is empty; the default is %s", DVT_TAG_DEFAULT);
     if (tmpl.n > DVT_MAX_TAG)
-        return dvt_fail(err, DVT_ELIMIT, 0, "tag template of %zu bytes is longer than %d", tmpl.n, DVT_MAX_TAG);
+        return dvt_fail(err, DVT_ELIMIT, 0, "tag template of %zu bytes is longer than %d", tmpl.n,
+                        DVT_MAX_TAG);
     size_t pos = 0;
     for (;;) {
         struct piece p = next_piece(tmpl, &pos);
@@ -89,19 +91,22 @@ int dvt_tag_check(struct dvt_str tmpl, struct dvt_err *err)
         if (p.kind == PIECE_END)
             return 0;
         if (p.kind == PIECE_UNKNOWN)
-            return dvt_fail(err, DVT_EINVAL, 0,
-                            "tag template: no field {%.*s}; there are {trace} {span} {name} {service} {tenant} "
-                            "{label:KEY}",
-                            n, p.text.p);
+            return dvt_fail(
+                err, DVT_EINVAL, 0,
+                "tag template: no field {%.*s}; there are {trace} {span} {name} {service} {tenant} "
+                "{label:KEY}",
+                n, p.text.p);
         if (p.kind == PIECE_BRACE)
             return dvt_fail(err, DVT_EINVAL, 0,
-                            "tag template: single brace at '%.*s'; write {{ or }} for a literal one", n, p.text.p);
+                            "tag template: single brace at '%.*s'; write {{ or }} for a literal one", n,
+                            p.text.p);
     }
 }
 
 /* ---- rendering ---- */
 
-/* One character more than the longest tag: what did not fit leaves n above DVT_MAX_TAG, so an end is always noticed. */
+/* One character more than the longest tag: what did not fit leaves n above DVT_MAX_TAG, so an end is always
+ * noticed. */
 struct out {
     char p[DVT_MAX_TAG + 4 + 1];
     size_t n;
@@ -177,7 +182,8 @@ size_t dvt_tag_render(struct dvt_str tmpl, const struct dvt_tag_in *in, char *ou
     o.n = 0;
     if (cap == 0)
         return 0;
-    for (struct piece p = next_piece(tmpl, &pos); p.kind != PIECE_END && !is_full(&o); p = next_piece(tmpl, &pos))
+    for (struct piece p = next_piece(tmpl, &pos); p.kind != PIECE_END && !is_full(&o);
+         p = next_piece(tmpl, &pos))
         append_piece(&o, &p, in);
     size_t n = dvt_utf8_cut(o.p, o.n, cap - 1 < DVT_MAX_TAG ? cap - 1 : DVT_MAX_TAG);
     memcpy(out, o.p, n);

@@ -24,7 +24,8 @@ struct dvt_tag_in {
 
 /* Checks a template; the error names the unknown field. */
 int dvt_tag_check(struct dvt_str tmpl, struct dvt_err *err);
-/* Renders into out[cap] with a final NUL; returns the length without it. The template must have passed dvt_tag_check. */
+/* Renders into out[cap] with a final NUL; returns the length without it. The template must have passed
+ * dvt_tag_check. */
 size_t dvt_tag_render(struct dvt_str tmpl, const struct dvt_tag_in *in, char *out, size_t cap);
 
 #endif

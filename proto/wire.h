@@ -25,16 +25,16 @@ enum { DVT_KEY_BYTES = 32, DVT_MAC_BYTES = 32 };
 
 enum dvt_msg_type {
     /* control socket */
-    DVT_MSG_HELLO = 1,       /* shim or cli -> daemon, first packet */
-    DVT_MSG_WELCOME = 2,     /* daemon -> peer */
-    DVT_MSG_REFUSE = 3,      /* daemon -> peer, then it hangs up */
-    DVT_MSG_ARM = 4,         /* shim -> daemon: sample this thread (may be sent by any thread of the process) */
-    DVT_MSG_ARMED = 5,       /* daemon -> shim, with the perf event's fd */
-    DVT_MSG_DISARM = 6,      /* shim -> daemon: the thread ended */
-    DVT_MSG_STATUS_REQ = 7,  /* cli -> daemon */
-    DVT_MSG_STATUS = 8,      /* daemon -> cli: JSON text in parts */
-    DVT_MSG_FLUSH_REQ = 9,   /* cli -> daemon, daemon -> shims: send now what there is */
-    DVT_MSG_FLUSHED = 10,    /* daemon -> cli: everything that had arrived is in the store */
+    DVT_MSG_HELLO = 1,   /* shim or cli -> daemon, first packet */
+    DVT_MSG_WELCOME = 2, /* daemon -> peer */
+    DVT_MSG_REFUSE = 3,  /* daemon -> peer, then it hangs up */
+    DVT_MSG_ARM = 4,     /* shim -> daemon: sample this thread (may be sent by any thread of the process) */
+    DVT_MSG_ARMED = 5,   /* daemon -> shim, with the perf event's fd */
+    DVT_MSG_DISARM = 6,  /* shim -> daemon: the thread ended */
+    DVT_MSG_STATUS_REQ = 7, /* cli -> daemon */
+    DVT_MSG_STATUS = 8,     /* daemon -> cli: JSON text in parts */
+    DVT_MSG_FLUSH_REQ = 9,  /* cli -> daemon, daemon -> shims: send now what there is */
+    DVT_MSG_FLUSHED = 10,   /* daemon -> cli: everything that had arrived is in the store */
     /* ZeroMQ */
     DVT_MSG_THREADS = 16,
     DVT_MSG_SCOPES = 17,
@@ -49,24 +49,25 @@ enum dvt_role { DVT_ROLE_SHIM = 1, DVT_ROLE_CLI = 2 };
 
 struct dvt_hello {
     uint32_t major, minor;
-    uint32_t role;      /* enum dvt_role */
-    uint32_t pid;       /* as the process itself sees it; the daemon checks it against SO_PEERCRED and NSpid */
+    uint32_t role; /* enum dvt_role */
+    uint32_t pid;  /* as the process itself sees it; the daemon checks it against SO_PEERCRED and NSpid */
     struct dvt_str runtime;         /* "c", "python", "jvm", "node" */
     struct dvt_str runtime_version; /* "3.11.7" */
     struct dvt_str service, program, tag_template;
-    uint64_t eval_lo, eval_hi; /* address range of the interpreter's evaluation function, 0 0 if none: native frames from the
-                                  leaf down to the first frame in it lie over the managed stack */
-    bool has_walker;           /* the shim sends STACKS */
+    /* Address range of the interpreter's evaluation function, 0 0 if none: native frames from the leaf down
+     * to the first frame in it lie over the managed stack. */
+    uint64_t eval_lo, eval_hi;
+    bool has_walker; /* the shim sends STACKS */
 };
 
 struct dvt_welcome {
     uint32_t major, minor;
     uint64_t session;
     uint8_t key[DVT_KEY_BYTES];
-    struct dvt_str endpoint; /* ZeroMQ endpoint to connect the PUSH socket to */
-    uint64_t period_ns;      /* mean sampling period; 0: event is not time (weights are counts) */
+    struct dvt_str endpoint;  /* ZeroMQ endpoint to connect the PUSH socket to */
+    uint64_t period_ns;       /* mean sampling period; 0: event is not time (weights are counts) */
     uint32_t jitter_permille; /* period is uniform in period_ns * (1 -+ jitter/1000) */
-    uint32_t flush_ms;       /* send at least this often while there is something */
+    uint32_t flush_ms;        /* send at least this often while there is something */
     bool all_threads;
     bool use_signal; /* arm SIGURG on the event's fd */
 };
@@ -83,9 +84,9 @@ struct dvt_arm {
 
 struct dvt_armed { /* with one fd unless code != 0 */
     uint32_t tid, epoch;
-    int32_t code;         /* 0 or DVT_E*: why it is not sampled */
+    int32_t code; /* 0 or DVT_E*: why it is not sampled */
     struct dvt_str text;
-    uint32_t map_bytes;   /* size of the whole mapping: 1 page + data pages */
+    uint32_t map_bytes;       /* size of the whole mapping: 1 page + data pages */
     uint64_t first_period_ns; /* the random first period in force now; the shim's handler sets the next */
 };
 
@@ -104,20 +105,20 @@ struct dvt_thread_info {
 };
 
 enum dvt_scope_flags {
-    DVT_SCOPE_ALWAYS = 1,         /* kept though no sample fell inside */
-    DVT_SCOPE_ROOT = 2,           /* no parent span: the trace's root, as far as the process knows */
-    DVT_SCOPE_REMOTE_PARENT = 4,  /* the parent span came in by traceparent: the local root */
-    DVT_SCOPE_OUT_OF_ORDER = 8,   /* closed while a scope opened later was still open on its thread */
-    DVT_SCOPE_CROSS_THREAD = 16,  /* closed by another thread: joined by end_ns, not by head_close */
-    DVT_SCOPE_OPEN = 32,          /* an announcement of a scope that still runs: end and head_close are as of now */
-    DVT_SCOPE_UNSAMPLED = 64,     /* traceparent flags 00: the tracer did not sample it */
-    DVT_SCOPE_REARMED = 128,      /* the ring was replaced while it was open: head_open is 0 of the new epoch */
-    DVT_SCOPE_SHARED = 256,       /* has links: works for several traces at once */
-    DVT_SCOPE_LATE_ARMED = 512,   /* opened before its thread was armed */
+    DVT_SCOPE_ALWAYS = 1,        /* kept though no sample fell inside */
+    DVT_SCOPE_ROOT = 2,          /* no parent span: the trace's root, as far as the process knows */
+    DVT_SCOPE_REMOTE_PARENT = 4, /* the parent span came in by traceparent: the local root */
+    DVT_SCOPE_OUT_OF_ORDER = 8,  /* closed while a scope opened later was still open on its thread */
+    DVT_SCOPE_CROSS_THREAD = 16, /* closed by another thread: joined by end_ns, not by head_close */
+    DVT_SCOPE_OPEN = 32, /* an announcement of a scope that still runs: end and head_close are as of now */
+    DVT_SCOPE_UNSAMPLED = 64,   /* traceparent flags 00: the tracer did not sample it */
+    DVT_SCOPE_REARMED = 128,    /* the ring was replaced while it was open: head_open is 0 of the new epoch */
+    DVT_SCOPE_SHARED = 256,     /* has links: works for several traces at once */
+    DVT_SCOPE_LATE_ARMED = 512, /* opened before its thread was armed */
 };
 
-/* One scope as the shim reports it. All times CLOCK_MONOTONIC ns, [start_ns, end_ns). Heads are the perf ring's
- * data_head: a sample whose record ends at offset o lies inside iff head_open < o <= head_close. */
+/* One scope as the shim reports it. All times CLOCK_MONOTONIC ns, [start_ns, end_ns). Heads are the perf
+ * ring's data_head: a sample whose record ends at offset o lies inside iff head_open < o <= head_close. */
 struct dvt_scope_rec {
     uint64_t serial;        /* the thread's open counter, from 1 */
     uint64_t parent_serial; /* enclosing scope on the thread, 0 if none */
@@ -127,10 +128,10 @@ struct dvt_scope_rec {
     struct dvt_span_id span, parent_span; /* parent_span zero if none or unknown */
     struct dvt_str name;
     uint32_t flags;
-    uint32_t n_labels;                        /* <= DVT_MAX_LABELS */
-    const struct dvt_label *labels;           /* [n_labels] */
-    uint32_t n_links;                         /* <= DVT_MAX_LINKS */
-    const struct dvt_trace_id *links;         /* [n_links] other traces it works for */
+    uint32_t n_labels;                /* <= DVT_MAX_LABELS */
+    const struct dvt_label *labels;   /* [n_labels] */
+    uint32_t n_links;                 /* <= DVT_MAX_LINKS */
+    const struct dvt_trace_id *links; /* [n_links] other traces it works for */
 };
 
 /* A batch of one thread's scopes, in the order they closed. Column form, read in place.
@@ -145,26 +146,27 @@ struct dvt_col {
 
 struct dvt_scopes { /* decoded SCOPES message */
     uint32_t tid, epoch, n;
-    uint64_t settled_head; /* every scope holding a sample at or below this offset has been sent (this message included) */
+    uint64_t settled_head; /* every scope holding a sample at or below this offset has been sent (this message
+                              included) */
     uint64_t settled_ns;
     struct dvt_col end, dur, head_close, head_span, serial, parent_back, trace, name, labelset, flags;
-    const uint8_t *spans;        /* [n] 8 bytes each */
-    const uint8_t *parent_spans; /* [n] 8 bytes each, or NULL: all zero */
-    const uint8_t *traces;       /* [n_traces] 16 bytes each; column `trace` indexes it */
+    const uint8_t *spans;                    /* [n] 8 bytes each */
+    const uint8_t *parent_spans;             /* [n] 8 bytes each, or NULL: all zero */
+    const uint8_t *traces;                   /* [n_traces] 16 bytes each; column `trace` indexes it */
     uint32_t n_traces, n_names, n_labelsets; /* each <= n */
     uint32_t n_labels;                       /* in all label sets together */
-    struct dvt_str names_raw;     /* msgpack array of str, validated; see dvt_wire_str_at */
-    struct dvt_str labelsets_raw; /* msgpack array of arrays [k, v, k, v, ...], validated */
-    struct dvt_str links_raw;     /* msgpack array of [scope index, bin 16*k], or empty */
+    struct dvt_str names_raw;                /* msgpack array of str, validated; see dvt_wire_str_at */
+    struct dvt_str labelsets_raw;            /* msgpack array of arrays [k, v, k, v, ...], validated */
+    struct dvt_str links_raw;                /* msgpack array of [scope index, bin 16*k], or empty */
 };
 
 /* One managed stack taken in the overflow handler. */
 struct dvt_stack_rec {
-    uint64_t head;    /* data_head in the handler: equals the end offset of the kernel's sample */
+    uint64_t head; /* data_head in the handler: equals the end offset of the kernel's sample */
     uint64_t time_ns;
-    uint32_t reason;  /* enum dvt_no_stack; 0: frames are good */
+    uint32_t reason; /* enum dvt_no_stack; 0: frames are good */
     uint32_t truncated;
-    uint32_t n_frames; /* leaf first */
+    uint32_t n_frames;    /* leaf first */
     const uint32_t *code; /* [n_frames] ids of CODE messages sent before */
     const uint32_t *line; /* [n_frames] source line, 0 unknown */
 };
@@ -175,7 +177,7 @@ enum dvt_no_stack {
     DVT_STACK_RING_FULL = 3,
     DVT_STACK_FAULT = 4,
     DVT_STACK_NOT_ARMED = 5,
-    DVT_STACK_NO_SIGNAL = 6,       /* set by the daemon: a sample without a stack record */
+    DVT_STACK_NO_SIGNAL = 6, /* set by the daemon: a sample without a stack record */
     DVT_STACK_CODE_GONE = 7,
 };
 
@@ -200,10 +202,12 @@ struct dvt_dropped { /* scopes dropped by rule since the last DROPPED message */
 /* The shim's half of the ledger: totals since the process (or its fork) started. */
 struct dvt_shim_counts {
     uint64_t opened, closed, kept, dropped; /* closed = kept + dropped + lost_ring */
-    uint64_t lost_ring;      /* kept by rule, but the ring was full */
-    uint64_t lost_send;      /* in batches dropped because the daemon did not take them */
-    uint64_t misuse_order, misuse_thread, misuse_depth, misuse_stale; /* stale: closed twice or never opened */
-    uint64_t signals, stacks_ok, stacks_none, stacks_lost; /* handler runs; none: by reason; lost: ring full */
+    uint64_t lost_ring;                     /* kept by rule, but the ring was full */
+    uint64_t lost_send;                     /* in batches dropped because the daemon did not take them */
+    uint64_t misuse_order, misuse_thread, misuse_depth,
+        misuse_stale; /* stale: closed twice or never opened */
+    uint64_t signals, stacks_ok, stacks_none,
+        stacks_lost; /* handler runs; none: by reason; lost: ring full */
     uint64_t threads_started, threads_ended, threads_unarmed; /* unarmed: the daemon could not sample them */
     uint64_t uncovered_ns;
     uint64_t labels_cut, names_over;
@@ -230,20 +234,23 @@ int dvt_wire_put_arm(struct dvt_buf *b, const struct dvt_arm *m);
 int dvt_wire_put_armed(struct dvt_buf *b, const struct dvt_armed *m);
 int dvt_wire_put_disarm(struct dvt_buf *b, const struct dvt_arm *m);
 int dvt_wire_put_status(struct dvt_buf *b, const struct dvt_status *m);
-int dvt_wire_put_plain(struct dvt_buf *b, enum dvt_msg_type type); /* STATUS_REQ, FLUSH_REQ, FLUSHED: no payload */
+int dvt_wire_put_plain(struct dvt_buf *b,
+                       enum dvt_msg_type type); /* STATUS_REQ, FLUSH_REQ, FLUSHED: no payload */
 
 int dvt_wire_put_threads(struct dvt_buf *b, const struct dvt_thread_info *v, size_t n);
-int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_t settled_head, uint64_t settled_ns,
-                        const struct dvt_scope_rec *v, size_t n);
-int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const struct dvt_stack_rec *v, size_t n);
+int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_t settled_head,
+                        uint64_t settled_ns, const struct dvt_scope_rec *v, size_t n);
+int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const struct dvt_stack_rec *v,
+                        size_t n);
 int dvt_wire_put_code(struct dvt_buf *b, const struct dvt_code_info *v, size_t n);
-int dvt_wire_put_dropped(struct dvt_buf *b, const struct dvt_dropped *v, size_t n, uint64_t start_ns, uint64_t end_ns);
+int dvt_wire_put_dropped(struct dvt_buf *b, const struct dvt_dropped *v, size_t n, uint64_t start_ns,
+                         uint64_t end_ns);
 int dvt_wire_put_heartbeat(struct dvt_buf *b, const struct dvt_shim_counts *c, uint64_t now_ns);
 int dvt_wire_put_bye(struct dvt_buf *b, const struct dvt_shim_counts *c, uint64_t now_ns);
 
 /* Seals body (n bytes of one put_* above) into an envelope appended to out. */
-int dvt_wire_seal(struct dvt_buf *out, uint64_t session, uint64_t seq, const uint8_t key[DVT_KEY_BYTES], const void *body,
-                  size_t n);
+int dvt_wire_seal(struct dvt_buf *out, uint64_t session, uint64_t seq, const uint8_t key[DVT_KEY_BYTES],
+                  const void *body, size_t n);
 
 /* ---- decoding ---- */
 
@@ -252,7 +259,7 @@ struct dvt_envelope {
     const uint8_t *mac;
     struct dvt_str body;
 };
-/* Splits an envelope without checking the mac. DVT_EVERSION with both versions named for a newer major. */
+/* Splits an envelope without checking the mac. DVT_EVERSION with both versions named for another major. */
 int dvt_wire_open(const void *p, size_t n, struct dvt_envelope *ret_env, struct dvt_err *err);
 /* 0 or DVT_EAUTH; constant-time compare. */
 int dvt_wire_verify(const struct dvt_envelope *env, const uint8_t key[DVT_KEY_BYTES]);
@@ -274,18 +281,22 @@ int dvt_wire_next_thread(struct dvt_str map, size_t *pos, struct dvt_thread_info
 int dvt_wire_next_code(struct dvt_str map, size_t *pos, struct dvt_code_info *ret, struct dvt_err *err);
 int dvt_wire_next_dropped(struct dvt_str map, size_t *pos, struct dvt_dropped *ret, struct dvt_err *err);
 /* The time that the counts of a DROPPED message stand for. */
-int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64_t *ret_end_ns, struct dvt_err *err);
+int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64_t *ret_end_ns,
+                              struct dvt_err *err);
 int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_t *ret_now_ns,
                         struct dvt_err *err); /* HEARTBEAT and BYE */
 
 /* Expands a column into out[c->n]. Hot: branch on width once. */
 void dvt_col_expand_u64(const struct dvt_col *c, uint64_t *out);
-void dvt_col_expand_u32(const struct dvt_col *c, uint32_t *out); /* values are cut to 32 bits; get_* checked index columns */
+void dvt_col_expand_u32(const struct dvt_col *c,
+                        uint32_t *out); /* values are cut to 32 bits; get_* checked index columns */
 
-/* Walks names_raw / labelsets_raw once: fills ret_names[n_names] / the label sets (ret_labels[cap_labels], with
- * ret_first[n_labelsets + 1] the index of each set's first label). DVT_ELIMIT if cap_labels is too small. */
+/* Walks names_raw / labelsets_raw once: fills ret_names[n_names] / the label sets (ret_labels[cap_labels],
+ * with ret_first[n_labelsets + 1] the index of each set's first label). DVT_ELIMIT if cap_labels is too
+ * small. */
 int dvt_wire_names(const struct dvt_scopes *s, struct dvt_str *ret_names);
-int dvt_wire_labelsets(const struct dvt_scopes *s, struct dvt_label *ret_labels, size_t cap_labels, uint32_t *ret_first);
+int dvt_wire_labelsets(const struct dvt_scopes *s, struct dvt_label *ret_labels, size_t cap_labels,
+                       uint32_t *ret_first);
 /* Links: *pos = 0 first; 1 = (scope index, ids[n_ids]), 0 = end. ids point into the message. */
 int dvt_wire_next_links(const struct dvt_scopes *s, size_t *pos, uint32_t *ret_scope, const uint8_t **ret_ids,
                         uint32_t *ret_n_ids);

@@ -1,8 +1,8 @@
 /*
  * wire_buf: the output buffer of all encoders, and the packer on it.
  *
- * A buffer has a maximum, because what goes in may come from a program that names a million things. Growth doubles, so
- * that a sender which keeps its buffer settles and allocates no more.
+ * A buffer has a maximum, because what goes in may come from a program that names a million things. Growth
+ * doubles, so that a sender which keeps its buffer settles and allocates no more.
  */
 #include "wire_pack.h"
 

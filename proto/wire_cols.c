@@ -1,10 +1,10 @@
 /*
  * wire_cols: columns of whole numbers, the compact form of scopes and stacks; PROTOCOL.md "Columns".
  *
- * A batch's values of one field lie together, as small differences from a base in the narrowest of five widths. That costs
- * a fraction of packing each number by itself, in time and in bytes, and needs no parsing: a reader checks the length once
- * and widens the values in one loop.
- * All arithmetic is modulo 2^64, so that any bytes have a defined meaning.
+ * A batch's values of one field lie together, as small differences from a base in the narrowest of five
+ * widths. That costs a fraction of packing each number by itself, in time and in bytes, and needs no parsing:
+ * a reader checks the length once and widens the values in one loop. All arithmetic is modulo 2^64, so that
+ * any bytes have a defined meaning.
  */
 #include "wire_cols.h"
 
@@ -44,7 +44,8 @@ static bool never_falls(const uint64_t *v, size_t n)
 /* What is written for value i: its step from the one before, or its distance from the base. */
 #define PART(v, i, base, delta) ((v)[i] - ((delta) ? (v)[(i) - 1] : (base)))
 
-/* The bits that occur in any part: these need the width of the largest. Value 0 of a delta column is the base. */
+/* The bits that occur in any part: these need the width of the largest. Value 0 of a delta column is the
+ * base. */
 static uint64_t bits_of(const uint64_t *v, size_t n, uint64_t base, bool delta)
 {
     uint64_t bits = 0;
@@ -56,19 +57,19 @@ static uint64_t bits_of(const uint64_t *v, size_t n, uint64_t base, bool delta)
 }
 
 /* One loop for each width and kind, so that each has its condition outside. */
-#define NARROW(bits, v, n, base, delta, out)                                                                         \
-    do {                                                                                                              \
-        uint##bits##_t x = 0;                                                                                         \
-        if (delta)                                                                                                    \
-            memcpy(out, &x, sizeof x);                                                                                \
-        for (size_t i = 1; (delta) && i < (n); i++) {                                                                 \
-            x = htole##bits((uint##bits##_t)PART(v, i, base, true));                                                  \
-            memcpy((out) + i * sizeof x, &x, sizeof x);                                                               \
-        }                                                                                                             \
-        for (size_t i = 0; !(delta) && i < (n); i++) {                                                                \
-            x = htole##bits((uint##bits##_t)PART(v, i, base, false));                                                 \
-            memcpy((out) + i * sizeof x, &x, sizeof x);                                                               \
-        }                                                                                                             \
+#define NARROW(bits, v, n, base, delta, out)                                                                 \
+    do {                                                                                                     \
+        uint##bits##_t x = 0;                                                                                \
+        if (delta)                                                                                           \
+            memcpy(out, &x, sizeof x);                                                                       \
+        for (size_t i = 1; (delta) && i < (n); i++) {                                                        \
+            x = htole##bits((uint##bits##_t)PART(v, i, base, true));                                         \
+            memcpy((out) + i * sizeof x, &x, sizeof x);                                                      \
+        }                                                                                                    \
+        for (size_t i = 0; !(delta) && i < (n); i++) {                                                       \
+            x = htole##bits((uint##bits##_t)PART(v, i, base, false));                                        \
+            memcpy((out) + i * sizeof x, &x, sizeof x);                                                      \
+        }                                                                                                    \
     } while (0)
 #define htole8(x) (x)
 
@@ -84,7 +85,8 @@ static void narrow(const uint64_t *v, size_t n, uint64_t base, bool delta, unsig
         NARROW(64, v, n, base, delta, out);
 }
 
-void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form, unsigned width_min)
+void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form,
+                  unsigned width_min)
 {
     bool delta = form == DVT_COL_RISING && n > 1 && never_falls(v, n);
     uint64_t base = delta ? v[0] : form == DVT_COL_SMALL ? 0 : min_of(v, n);
@@ -175,34 +177,34 @@ uint64_t dvt_col_sum(const struct dvt_col *c)
 }
 
 /* One loop for each width and kind: the conditions are on constants. The type says where values are cut. */
-#define WIDEN(type, out, c, width)                                                                                   \
-    do {                                                                                                              \
-        type value = (type)(c)->base;                                                                                 \
-        if ((c)->delta)                                                                                               \
-            for (size_t i = 0; i < (c)->n; i++)                                                                       \
-                (out)[i] = (value += (type)load((c)->p, i, width));                                                   \
-        else                                                                                                          \
-            for (size_t i = 0; i < (c)->n; i++)                                                                       \
-                (out)[i] = value + (type)load((c)->p, i, width);                                                      \
+#define WIDEN(type, out, c, width)                                                                           \
+    do {                                                                                                     \
+        type value = (type)(c)->base;                                                                        \
+        if ((c)->delta)                                                                                      \
+            for (size_t i = 0; i < (c)->n; i++)                                                              \
+                (out)[i] = (value += (type)load((c)->p, i, width));                                          \
+        else                                                                                                 \
+            for (size_t i = 0; i < (c)->n; i++)                                                              \
+                (out)[i] = value + (type)load((c)->p, i, width);                                             \
     } while (0)
 
-#define EXPAND(type, out, c)                                                                                         \
-    switch ((c)->width) {                                                                                             \
-    case 0:                                                                                                           \
-        for (size_t i = 0; i < (c)->n; i++)                                                                           \
-            (out)[i] = (type)(c)->base;                                                                               \
-        break;                                                                                                        \
-    case 1:                                                                                                           \
-        WIDEN(type, out, c, 1);                                                                                       \
-        break;                                                                                                        \
-    case 2:                                                                                                           \
-        WIDEN(type, out, c, 2);                                                                                       \
-        break;                                                                                                        \
-    case 4:                                                                                                           \
-        WIDEN(type, out, c, 4);                                                                                       \
-        break;                                                                                                        \
-    default:                                                                                                          \
-        WIDEN(type, out, c, 8);                                                                                       \
+#define EXPAND(type, out, c)                                                                                 \
+    switch ((c)->width) {                                                                                    \
+    case 0:                                                                                                  \
+        for (size_t i = 0; i < (c)->n; i++)                                                                  \
+            (out)[i] = (type)(c)->base;                                                                      \
+        break;                                                                                               \
+    case 1:                                                                                                  \
+        WIDEN(type, out, c, 1);                                                                              \
+        break;                                                                                               \
+    case 2:                                                                                                  \
+        WIDEN(type, out, c, 2);                                                                              \
+        break;                                                                                               \
+    case 4:                                                                                                  \
+        WIDEN(type, out, c, 4);                                                                              \
+        break;                                                                                               \
+    default:                                                                                                 \
+        WIDEN(type, out, c, 8);                                                                              \
     }
 
 void dvt_col_expand_u64(const struct dvt_col *c, uint64_t *out)

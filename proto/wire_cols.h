@@ -16,7 +16,8 @@ enum dvt_col_form {
 };
 
 /* Packs v[n] as a bin, in the narrowest width of at least width_min (0 or 1). */
-void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form, unsigned width_min);
+void dvt_col_pack(struct dvt_packer *k, const uint64_t *v, size_t n, enum dvt_col_form form,
+                  unsigned width_min);
 
 /* Reads a column of n values from the bytes of its bin. */
 bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret);

@@ -1,8 +1,8 @@
 /*
  * wire_control: the messages of the control socket; PROTOCOL.md "Control socket".
  *
- * HELLO and WELCOME begin with the version in every major, so that two sides that do not understand each other can say
- * so: the decoders look at it before at anything else.
+ * HELLO and WELCOME begin with the version in every major, so that two sides that do not understand each
+ * other can say so: the decoders look at it before at anything else.
  */
 #include "wire_fields.h"
 

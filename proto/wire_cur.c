@@ -7,14 +7,14 @@
 static const struct {
     uint8_t type, bytes;
 } formats[32] = {
-    {DVT_ITEM_NIL, 0},   {DVT_ITEM_INVALID, 0}, {DVT_ITEM_BOOL, 0},  {DVT_ITEM_BOOL, 0},
-    {DVT_ITEM_BIN, 1},   {DVT_ITEM_BIN, 2},     {DVT_ITEM_BIN, 4},   {DVT_ITEM_EXT, 1},
-    {DVT_ITEM_EXT, 2},   {DVT_ITEM_EXT, 4},     {DVT_ITEM_FLOAT, 4}, {DVT_ITEM_FLOAT, 8},
-    {DVT_ITEM_UINT, 1},  {DVT_ITEM_UINT, 2},    {DVT_ITEM_UINT, 4},  {DVT_ITEM_UINT, 8},
+    {DVT_ITEM_NIL, 0},      {DVT_ITEM_INVALID, 0},  {DVT_ITEM_BOOL, 0},     {DVT_ITEM_BOOL, 0},
+    {DVT_ITEM_BIN, 1},      {DVT_ITEM_BIN, 2},      {DVT_ITEM_BIN, 4},      {DVT_ITEM_EXT, 1},
+    {DVT_ITEM_EXT, 2},      {DVT_ITEM_EXT, 4},      {DVT_ITEM_FLOAT, 4},    {DVT_ITEM_FLOAT, 8},
+    {DVT_ITEM_UINT, 1},     {DVT_ITEM_UINT, 2},     {DVT_ITEM_UINT, 4},     {DVT_ITEM_UINT, 8},
     {DVT_ITEM_NEGATIVE, 1}, {DVT_ITEM_NEGATIVE, 2}, {DVT_ITEM_NEGATIVE, 4}, {DVT_ITEM_NEGATIVE, 8},
-    {DVT_ITEM_EXT, 0},   {DVT_ITEM_EXT, 0},     {DVT_ITEM_EXT, 0},   {DVT_ITEM_EXT, 0},
-    {DVT_ITEM_EXT, 0},   {DVT_ITEM_STR, 1},     {DVT_ITEM_STR, 2},   {DVT_ITEM_STR, 4},
-    {DVT_ITEM_ARRAY, 2}, {DVT_ITEM_ARRAY, 4},   {DVT_ITEM_MAP, 2},   {DVT_ITEM_MAP, 4},
+    {DVT_ITEM_EXT, 0},      {DVT_ITEM_EXT, 0},      {DVT_ITEM_EXT, 0},      {DVT_ITEM_EXT, 0},
+    {DVT_ITEM_EXT, 0},      {DVT_ITEM_STR, 1},      {DVT_ITEM_STR, 2},      {DVT_ITEM_STR, 4},
+    {DVT_ITEM_ARRAY, 2},    {DVT_ITEM_ARRAY, 4},    {DVT_ITEM_MAP, 2},      {DVT_ITEM_MAP, 4},
 };
 enum { FIXEXT_FIRST = 0xD4, FIXEXT_LAST = 0xD8, TRUE_BYTE = 0xC3 };
 

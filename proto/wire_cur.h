@@ -1,11 +1,11 @@
 /*
  * wire_cur: a bounded reader of msgpack, private to the wire modules.
  *
- * msgpack-c's own unpacker builds a tree in a heap zone; a daemon that reads from every process of the host, and a shim
- * inside somebody's program, must not allocate what a peer asks for. The cursor reads one item's header at a time in
- * place. It never recurses (skipping keeps a count, not a stack), and it never believes a length or a count that the
- * remaining bytes cannot hold.
- * Source: https://github.com/msgpack/msgpack/blob/master/spec.md
+ * msgpack-c's own unpacker builds a tree in a heap zone; a daemon that reads from every process of the host,
+ * and a shim inside somebody's program, must not allocate what a peer asks for. The cursor reads one item's
+ * header at a time in place. It never recurses (skipping keeps a count, not a stack), and it never believes a
+ * length or a count that the remaining bytes cannot hold. Source:
+ * https://github.com/msgpack/msgpack/blob/master/spec.md
  */
 #ifndef DVT_WIRE_CUR_H
 #define DVT_WIRE_CUR_H
@@ -28,8 +28,9 @@ enum dvt_item_type {
 
 struct dvt_item {
     enum dvt_item_type type;
-    uint64_t u;     /* UINT: the value; NEGATIVE: its two's complement; BOOL: 0 or 1; ARRAY: elements; MAP: pairs */
-    const char *p;  /* STR, BIN: the bytes, u of them */
+    uint64_t
+        u; /* UINT: the value; NEGATIVE: its two's complement; BOOL: 0 or 1; ARRAY: elements; MAP: pairs */
+    const char *p; /* STR, BIN: the bytes, u of them */
 };
 
 struct dvt_cur {
@@ -47,8 +48,8 @@ static inline size_t dvt_cur_left(const struct dvt_cur *c)
     return (size_t)(c->end - c->p);
 }
 
-/* Reads the next item: a scalar or string whole, of an array or map the header only. False if the bytes do not hold it;
- * the cursor is then of no more use. */
+/* Reads the next item: a scalar or string whole, of an array or map the header only. False if the bytes do
+ * not hold it; the cursor is then of no more use. */
 bool dvt_cur_next(struct dvt_cur *c, struct dvt_item *ret);
 /* Steps over one whole item with all that it contains. */
 bool dvt_cur_skip(struct dvt_cur *c);

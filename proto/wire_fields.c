@@ -1,7 +1,8 @@
 /*
  * wire_fields: encodes and decodes messages by their tables; see wire_fields.h.
  *
- * The decoder works on bytes from other processes: it fills a copy and hands that over only when all of the map was good.
+ * The decoder works on bytes from other processes: it fills a copy and hands that over only when all of the
+ * map was good.
  */
 #include "wire_fields.h"
 
@@ -113,8 +114,8 @@ static bool number_fits(const struct dvt_field *f, const struct dvt_item *it)
     }
 }
 
-static int store_number(const struct dvt_fields *m, const struct dvt_field *f, const struct dvt_item *it, char *to,
-                        struct dvt_err *err)
+static int store_number(const struct dvt_fields *m, const struct dvt_field *f, const struct dvt_item *it,
+                        char *to, struct dvt_err *err)
 {
     bool type_is_right = it->type == (f->kind == DVT_FIELD_BOOL ? DVT_ITEM_BOOL : DVT_ITEM_UINT) ||
                          (f->kind == DVT_FIELD_I32 && it->type == DVT_ITEM_NEGATIVE);
@@ -132,8 +133,8 @@ static int store_number(const struct dvt_fields *m, const struct dvt_field *f, c
     return 0;
 }
 
-static int store_bytes(const struct dvt_fields *m, const struct dvt_field *f, const struct dvt_item *it, char *to,
-                       struct dvt_err *err)
+static int store_bytes(const struct dvt_fields *m, const struct dvt_field *f, const struct dvt_item *it,
+                       char *to, struct dvt_err *err)
 {
     bool is_bin = f->kind == DVT_FIELD_KEY || f->kind == DVT_FIELD_BIN;
     if (it->type != (is_bin ? DVT_ITEM_BIN : DVT_ITEM_STR))
@@ -182,7 +183,8 @@ static unsigned row_of(const struct dvt_fields *f, uint64_t key)
     return i;
 }
 
-static int read_pair(struct dvt_cur *c, const struct dvt_fields *f, char *to, uint32_t *seen, struct dvt_err *err)
+static int read_pair(struct dvt_cur *c, const struct dvt_fields *f, char *to, uint32_t *seen,
+                     struct dvt_err *err)
 {
     struct dvt_item key;
     if (!dvt_cur_next(c, &key) || key.type != DVT_ITEM_UINT)

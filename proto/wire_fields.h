@@ -1,10 +1,10 @@
 /*
  * wire_fields: messages as tables of fields, private to the wire modules.
  *
- * A table row names a struct's member, its key on the wire, its kind and its bound; one encoder and one decoder serve all
- * tables, so that the two cannot drift apart. PROTOCOL.md shows the same tables to people.
- * Encoding leaves out optional fields that are zero or empty; decoding gives those zero. Unknown keys are skipped; a key
- * given twice, a wrong type or a value over its bound is an error.
+ * A table row names a struct's member, its key on the wire, its kind and its bound; one encoder and one
+ * decoder serve all tables, so that the two cannot drift apart. PROTOCOL.md shows the same tables to people.
+ * Encoding leaves out optional fields that are zero or empty; decoding gives those zero. Unknown keys are
+ * skipped; a key given twice, a wrong type or a value over its bound is an error.
  */
 #ifndef DVT_WIRE_FIELDS_H
 #define DVT_WIRE_FIELDS_H
@@ -18,7 +18,8 @@ enum dvt_field_kind {
     DVT_FIELD_I32,  /* int32_t */
     DVT_FIELD_BOOL, /* bool */
     DVT_FIELD_STR,  /* struct dvt_str; longer than max is cut at a UTF-8 border by the encoder */
-    DVT_FIELD_TEXT, /* struct dvt_str; longer than max is refused by the encoder (half of it would be wrong) */
+    DVT_FIELD_TEXT, /* struct dvt_str; longer than max is refused by the encoder (half of it would be wrong)
+                     */
     DVT_FIELD_KEY,  /* uint8_t[max], a bin of exactly that size */
     DVT_FIELD_BIN,  /* struct dvt_str, the bytes of a bin; decoding only */
     DVT_FIELD_RAW,  /* struct dvt_str, the msgpack bytes of any item; decoding only */
@@ -40,16 +41,17 @@ struct dvt_fields {
 };
 enum { DVT_FIELDS_MAX_STRUCT = 512 };
 
-#define DVT_FIELDS(message, type, table)                                                                             \
-    {                                                                                                                 \
-        .name = message, .v = table, .n = sizeof(table) / sizeof *(table), .bytes = sizeof(type)                      \
+#define DVT_FIELDS(message, type, table)                                                                     \
+    {                                                                                                        \
+        .name = message, .v = table, .n = sizeof(table) / sizeof *(table), .bytes = sizeof(type)             \
     }
 
-/* One row: the struct, the key, the kind without its prefix, the member, whether it must be there, the bound. */
-#define DVT_ROW(type, k, what, member, is_required, bound)                                                               \
-    {                                                                                                                 \
-        .name = #member, .key = k, .kind = DVT_FIELD_##what, .required = is_required, .at = offsetof(type, member),    \
-        .max = bound                                                                                                  \
+/* One row: the struct, the key, the kind without its prefix, the member, whether it must be there, the bound.
+ */
+#define DVT_ROW(type, k, what, member, is_required, bound)                                                   \
+    {                                                                                                        \
+        .name = #member, .key = k, .kind = DVT_FIELD_##what, .required = is_required,                        \
+        .at = offsetof(type, member), .max = bound                                                           \
     }
 
 /* Packs m as one map. */

@@ -1,8 +1,8 @@
 /*
  * wire_intern: numbers the distinct traces, names and label sets of one batch, private to wire_scopes.c.
  *
- * A table of indexes of records, open addressing, at most half full. Two records are the same entry if a caller's
- * function says so; each entry keeps the first record it was seen in.
+ * A table of indexes of records, open addressing, at most half full. Two records are the same entry if a
+ * caller's function says so; each entry keeps the first record it was seen in.
  */
 #ifndef DVT_WIRE_INTERN_H
 #define DVT_WIRE_INTERN_H
@@ -29,7 +29,8 @@ static inline uint32_t dvt_intern_slots(size_t n_records)
     return n;
 }
 
-/* Both halves of the product: names often differ in their last byte only, which the low half alone keeps in its high bits. */
+/* Both halves of the product: names often differ in their last byte only, which the low half alone keeps in
+ * its high bits. */
 static inline uint64_t dvt_intern_mix(uint64_t h, uint64_t x)
 {
     __extension__ unsigned __int128 product = (unsigned __int128)(h ^ x) * 0x9E3779B97F4A7C15u;
@@ -54,8 +55,8 @@ static inline uint64_t dvt_intern_hash(uint64_t h, const char *p, size_t n)
 }
 
 /* The entry of record i, a new one if it is the first of its kind. */
-static inline __attribute__((always_inline)) uint32_t dvt_intern(struct dvt_intern *t, uint64_t hash, uint32_t i,
-                                                                 const void *records, dvt_intern_same *same)
+static inline __attribute__((always_inline)) uint32_t
+dvt_intern(struct dvt_intern *t, uint64_t hash, uint32_t i, const void *records, dvt_intern_same *same)
 {
     uint32_t at = (uint32_t)hash & t->mask;
     while (t->slots[at]) {

@@ -1,9 +1,9 @@
 /*
- * wire_lists: the ZeroMQ messages that are lists of records (THREADS, CODE, DROPPED) and the shim's counts (HEARTBEAT,
- * BYE); PROTOCOL.md has their tables.
+ * wire_lists: the ZeroMQ messages that are lists of records (THREADS, CODE, DROPPED) and the shim's counts
+ * (HEARTBEAT, BYE); PROTOCOL.md has their tables.
  *
- * A list is an array of maps under key 1. The first call of an iterator checks the whole message's shape, so that a
- * caller never applies half of a damaged one's length; each item's fields are checked as it comes.
+ * A list is an array of maps under key 1. The first call of an iterator checks the whole message's shape, so
+ * that a caller never applies half of a damaged one's length; each item's fields are checked as it comes.
  */
 #include "wire_fields.h"
 
@@ -45,9 +45,9 @@ struct counts {
     uint64_t now_ns;
     struct dvt_shim_counts c;
 };
-#define COUNT(k, member)                                                                                             \
-    {                                                                                                                 \
-        .name = #member, .key = k, .kind = DVT_FIELD_U64, .at = offsetof(struct counts, c.member)                      \
+#define COUNT(k, member)                                                                                     \
+    {                                                                                                        \
+        .name = #member, .key = k, .kind = DVT_FIELD_U64, .at = offsetof(struct counts, c.member)            \
     }
 static const struct dvt_field counts_rows[] = {
     DVT_ROW(struct counts, 1, U64, now_ns, true, 0),
@@ -72,7 +72,8 @@ static const struct dvt_field counts_rows[] = {
     COUNT(20, labels_cut),
     COUNT(21, names_over),
 };
-static_assert(sizeof counts_rows / sizeof *counts_rows == sizeof(struct counts) / sizeof(uint64_t), "a row a count");
+static_assert(sizeof counts_rows / sizeof *counts_rows == sizeof(struct counts) / sizeof(uint64_t),
+              "a row a count");
 static const struct dvt_fields counts = DVT_FIELDS("HEARTBEAT", struct counts, counts_rows);
 
 /* ---- encoding ---- */
@@ -87,7 +88,8 @@ static void pack_items(struct dvt_packer *k, const struct dvt_fields *f, const v
         dvt_fields_pack(k, f, (const char *)v + i * f->bytes);
 }
 
-static int put_items(struct dvt_buf *b, enum dvt_msg_type type, const struct dvt_fields *f, const void *v, size_t n)
+static int put_items(struct dvt_buf *b, enum dvt_msg_type type, const struct dvt_fields *f, const void *v,
+                     size_t n)
 {
     struct dvt_packer k;
     dvt_pack_begin(&k, b);
@@ -106,7 +108,8 @@ int dvt_wire_put_code(struct dvt_buf *b, const struct dvt_code_info *v, size_t n
     return put_items(b, DVT_MSG_CODE, &code, v, n);
 }
 
-int dvt_wire_put_dropped(struct dvt_buf *b, const struct dvt_dropped *v, size_t n, uint64_t start_ns, uint64_t end_ns)
+int dvt_wire_put_dropped(struct dvt_buf *b, const struct dvt_dropped *v, size_t n, uint64_t start_ns,
+                         uint64_t end_ns)
 {
     struct dvt_packer k;
     dvt_pack_begin(&k, b);
@@ -131,8 +134,8 @@ int dvt_wire_put_bye(struct dvt_buf *b, const struct dvt_shim_counts *c, uint64_
 
 /* ---- decoding ---- */
 
-/* An iterator's position: the next item's offset in the map, and how many items are left. 0 is "not begun", since the
- * first item lies behind the map's header. */
+/* An iterator's position: the next item's offset in the map, and how many items are left. 0 is "not begun",
+ * since the first item lies behind the map's header. */
 static_assert(sizeof(size_t) >= 8, "a position holds two 32-bit numbers");
 
 static size_t pos_of(size_t offset, uint64_t n_left)
@@ -163,7 +166,8 @@ static int find_items(struct dvt_str map, const char *name, size_t *ret_pos, str
     return 0;
 }
 
-static int next_item(struct dvt_str map, size_t *pos, const struct dvt_fields *f, void *ret, struct dvt_err *err)
+static int next_item(struct dvt_str map, size_t *pos, const struct dvt_fields *f, void *ret,
+                     struct dvt_err *err)
 {
     size_t at = *pos;
     int rc = at == 0 ? find_items(map, f->name, &at, err) : 0;
@@ -197,7 +201,8 @@ int dvt_wire_next_dropped(struct dvt_str map, size_t *pos, struct dvt_dropped *r
     return next_item(map, pos, &dropped, ret, err);
 }
 
-int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64_t *ret_end_ns, struct dvt_err *err)
+int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64_t *ret_end_ns,
+                              struct dvt_err *err)
 {
     struct dropped_time t;
     int rc = dvt_fields_get(map, &dropped_time, &t, err);
@@ -208,7 +213,8 @@ int dvt_wire_get_dropped_time(struct dvt_str map, uint64_t *ret_start_ns, uint64
     return 0;
 }
 
-int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_t *ret_now_ns, struct dvt_err *err)
+int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_t *ret_now_ns,
+                        struct dvt_err *err)
 {
     struct counts m;
     int rc = dvt_fields_get(map, &counts, &m, err);

@@ -1,8 +1,8 @@
 /*
  * wire_pack: writing msgpack into a struct dvt_buf with msgpack-c's packer, private to the wire modules.
  *
- * The first failure sticks, so that an encoder packs item after item and asks once, at dvt_pack_end; the buffer is then
- * as it was. That is why the results of msgpack_pack_* are ignored in these modules.
+ * The first failure sticks, so that an encoder packs item after item and asks once, at dvt_pack_end; the
+ * buffer is then as it was. That is why the results of msgpack_pack_* are ignored in these modules.
  */
 #ifndef DVT_WIRE_PACK_H
 #define DVT_WIRE_PACK_H

@@ -33,7 +33,8 @@ enum dvt_scopes_col {
     DVT_N_SCOPES_COLS,
 };
 
-/* tid, epoch, n, two settled, spans, traces, names, labelsets and the columns; parent spans and links if there are any. */
+/* tid, epoch, n, two settled, spans, traces, names, labelsets and the columns; parent spans and links if
+ * there are any. */
 enum { DVT_SCOPES_ALWAYS_PAIRS = 9 + DVT_N_SCOPES_COLS };
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * wire_scopes_get: decodes SCOPES in place; PROTOCOL.md "SCOPES".
  *
- * Everything is checked here once, so that the loops over scopes need no checks: lengths of all columns, index columns
- * against their tables, every name and label against its bound. What stays for the reader are values that cannot be wrong
- * by themselves: times and ring offsets. Nothing is allocated.
+ * Everything is checked here once, so that the loops over scopes need no checks: lengths of all columns,
+ * index columns against their tables, every name and label against its bound. What stays for the reader are
+ * values that cannot be wrong by themselves: times and ring offsets. Nothing is allocated.
  */
 #include "wire_cols.h"
 #include "wire_fields.h"
@@ -156,10 +156,11 @@ static bool check_ids(const struct scopes_msg *m, struct dvt_scopes *s)
 static bool parse_cols(const struct scopes_msg *m, struct dvt_scopes *s)
 {
     return dvt_col_parse(m->end, m->n, &s->end) && dvt_col_parse(m->dur, m->n, &s->dur) &&
-           dvt_col_parse(m->head_close, m->n, &s->head_close) && dvt_col_parse(m->head_span, m->n, &s->head_span) &&
-           dvt_col_parse(m->serial, m->n, &s->serial) && dvt_col_parse(m->parent_back, m->n, &s->parent_back) &&
-           dvt_col_parse(m->trace, m->n, &s->trace) && dvt_col_parse(m->name, m->n, &s->name) &&
-           dvt_col_parse(m->labelset, m->n, &s->labelset) && dvt_col_parse(m->flags, m->n, &s->flags);
+           dvt_col_parse(m->head_close, m->n, &s->head_close) &&
+           dvt_col_parse(m->head_span, m->n, &s->head_span) && dvt_col_parse(m->serial, m->n, &s->serial) &&
+           dvt_col_parse(m->parent_back, m->n, &s->parent_back) && dvt_col_parse(m->trace, m->n, &s->trace) &&
+           dvt_col_parse(m->name, m->n, &s->name) && dvt_col_parse(m->labelset, m->n, &s->labelset) &&
+           dvt_col_parse(m->flags, m->n, &s->flags);
 }
 
 static int check_cols(const struct scopes_msg *m, struct dvt_scopes *s, struct dvt_err *err)
@@ -169,7 +170,8 @@ static int check_cols(const struct scopes_msg *m, struct dvt_scopes *s, struct d
     if (!parse_cols(m, s))
         return damaged(err, "a column has a wrong length or an unknown form");
     if (!dvt_col_is_below(&s->trace, s->n_traces) || !dvt_col_is_below(&s->name, s->n_names) ||
-        !dvt_col_is_below(&s->labelset, s->n_labelsets) || !dvt_col_is_below(&s->flags, (uint64_t)UINT32_MAX + 1))
+        !dvt_col_is_below(&s->labelset, s->n_labelsets) ||
+        !dvt_col_is_below(&s->flags, (uint64_t)UINT32_MAX + 1))
         return damaged(err, "a reference lies outside its table");
     return 0;
 }
@@ -213,7 +215,8 @@ static bool read_labels(struct dvt_cur *c, struct dvt_label *ret, size_t n)
     return true;
 }
 
-int dvt_wire_labelsets(const struct dvt_scopes *s, struct dvt_label *ret_labels, size_t cap_labels, uint32_t *ret_first)
+int dvt_wire_labelsets(const struct dvt_scopes *s, struct dvt_label *ret_labels, size_t cap_labels,
+                       uint32_t *ret_first)
 {
     struct dvt_cur c = dvt_cur(s->labelsets_raw);
     uint64_t n;
@@ -224,7 +227,8 @@ int dvt_wire_labelsets(const struct dvt_scopes *s, struct dvt_label *ret_labels,
         return DVT_EFORMAT;
     for (uint32_t i = 0; i < s->n_labelsets; i++) {
         ret_first[i] = used;
-        if (!dvt_cur_array(&c, &n) || n / 2 > s->n_labels - used || !read_labels(&c, ret_labels + used, n / 2))
+        if (!dvt_cur_array(&c, &n) || n / 2 > s->n_labels - used ||
+            !read_labels(&c, ret_labels + used, n / 2))
             return DVT_EFORMAT;
         used += (uint32_t)n / 2;
     }

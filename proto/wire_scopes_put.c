@@ -1,8 +1,9 @@
 /*
  * wire_scopes_put: encodes SCOPES, one thread's batch of scopes in column form; PROTOCOL.md "SCOPES".
  *
- * One pass over the records spreads their fields into columns and numbers the distinct traces, names and label sets; then
- * each column is packed by itself. Called by a shim's sender thread, never on an application's thread.
+ * One pass over the records spreads their fields into columns and numbers the distinct traces, names and
+ * label sets; then each column is packed by itself. Called by a shim's sender thread, never on an
+ * application's thread.
  */
 #include "wire_cols.h"
 #include "wire_intern.h"
@@ -108,7 +109,8 @@ static bool same_labels(const void *records, uint32_t a, uint32_t b)
     if (x->labels == y->labels)
         return true;
     for (uint32_t i = 0; i < x->n_labels; i++)
-        if (!dvt_str_eq(x->labels[i].key, y->labels[i].key) || !dvt_str_eq(x->labels[i].value, y->labels[i].value))
+        if (!dvt_str_eq(x->labels[i].key, y->labels[i].key) ||
+            !dvt_str_eq(x->labels[i].value, y->labels[i].value))
             return false;
     return true;
 }
@@ -194,7 +196,8 @@ static void pack_ids(struct dvt_packer *k, const struct work *w)
     msgpack_pack_unsigned_int(&k->pk, DVT_SCOPES_TRACES);
     p = dvt_pack_bin_room(k, w->traces.n * sizeof(struct dvt_trace_id));
     for (uint32_t i = 0; p && i < w->traces.n; i++)
-        memcpy(p + i * sizeof(struct dvt_trace_id), &w->v[w->traces.first[i]].trace, sizeof(struct dvt_trace_id));
+        memcpy(p + i * sizeof(struct dvt_trace_id), &w->v[w->traces.first[i]].trace,
+               sizeof(struct dvt_trace_id));
 }
 
 static void pack_cut(struct dvt_packer *k, struct dvt_str s, size_t max)
@@ -247,8 +250,8 @@ static void pack_cols(struct dvt_packer *k, const struct work *w)
     }
 }
 
-int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_t settled_head, uint64_t settled_ns,
-                        const struct dvt_scope_rec *v, size_t n)
+int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_t settled_head,
+                        uint64_t settled_ns, const struct dvt_scope_rec *v, size_t n)
 {
     struct work w;
     struct dvt_packer k;

@@ -1,9 +1,10 @@
 /*
  * wire_seal: the envelope of ZeroMQ messages and its authentication.
  *
- * HMAC (RFC 2104) over OpenSSL's SHA-256 with its state on the stack. EVP_MAC takes and frees locked global objects at
- * each message (3.1 us for 100 bytes against 0.4 us here, OpenSSL 3.0); those locks may also be held by another thread of
- * the host program at the moment it forks, and the child's sender would wait for ever.
+ * HMAC (RFC 2104) over OpenSSL's SHA-256 with its state on the stack. EVP_MAC takes and frees locked global
+ * objects at each message (3.1 us for 100 bytes against 0.4 us here, OpenSSL 3.0); those locks may also be
+ * held by another thread of the host program at the moment it forks, and the child's sender would wait for
+ * ever.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_*: see above; EVP is what they are deprecated in favour of */
 #include "wire_fields.h"
@@ -30,8 +31,8 @@ static void put_be64(uint8_t out[8], uint64_t v)
 }
 
 /* HMAC-SHA256(key, be64(session) be64(seq) body) */
-static void mac_of(uint64_t session, uint64_t seq, const void *body, size_t n, const uint8_t key[DVT_KEY_BYTES],
-                   uint8_t out[DVT_MAC_BYTES])
+static void mac_of(uint64_t session, uint64_t seq, const void *body, size_t n,
+                   const uint8_t key[DVT_KEY_BYTES], uint8_t out[DVT_MAC_BYTES])
 {
     static_assert(DVT_MAC_BYTES == SHA256_DIGEST_LENGTH, "");
     SHA256_CTX s;
@@ -81,8 +82,8 @@ int dvt_wire_open(const void *p, size_t n, struct dvt_envelope *ret_env, struct 
         return dvt_fail(err, DVT_EFORMAT, 0, "message of %zu bytes is no envelope", n);
     if (major != DVT_WIRE_MAJOR) /* what follows may mean anything */
         return fail_version(major, err);
-    if (n_fields != 5 || !dvt_cur_uint(&c, &env.session) || !dvt_cur_uint(&c, &env.seq) || !dvt_cur_bin(&c, &mac) ||
-        mac.n != DVT_MAC_BYTES || !dvt_cur_bin(&c, &env.body) || c.p != c.end)
+    if (n_fields != 5 || !dvt_cur_uint(&c, &env.session) || !dvt_cur_uint(&c, &env.seq) ||
+        !dvt_cur_bin(&c, &mac) || mac.n != DVT_MAC_BYTES || !dvt_cur_bin(&c, &env.body) || c.p != c.end)
         return dvt_fail(err, DVT_EFORMAT, 0, "envelope of %zu bytes is damaged", n);
     env.mac = (const uint8_t *)mac.p;
     *ret_env = env;

@@ -1,8 +1,9 @@
 /*
  * wire_stacks: encodes and decodes STACKS, one thread's managed stacks in column form; PROTOCOL.md "STACKS".
  *
- * The frames of all stacks follow each other in two columns; a third says how many belong to each stack. The code column
- * has at least one byte a frame, so that a small message cannot make its reader expand a large array.
+ * The frames of all stacks follow each other in two columns; a third says how many belong to each stack. The
+ * code column has at least one byte a frame, so that a small message cannot make its reader expand a large
+ * array.
  */
 #include "wire_cols.h"
 #include "wire_fields.h"
@@ -71,7 +72,8 @@ static void pack_stack_cols(struct dvt_packer *k, const struct dvt_stack_rec *v,
     }
 }
 
-static void pack_frame_col(struct dvt_packer *k, const struct dvt_stack_rec *v, size_t n, unsigned key, uint64_t *col)
+static void pack_frame_col(struct dvt_packer *k, const struct dvt_stack_rec *v, size_t n, unsigned key,
+                           uint64_t *col)
 {
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
@@ -83,7 +85,8 @@ static void pack_frame_col(struct dvt_packer *k, const struct dvt_stack_rec *v, 
     dvt_col_pack(k, col, at, DVT_COL_NEAR, key == KEY_CODE);
 }
 
-int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const struct dvt_stack_rec *v, size_t n)
+int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const struct dvt_stack_rec *v,
+                        size_t n)
 {
     struct dvt_packer k;
     size_t n_frames;
@@ -132,7 +135,8 @@ static bool parse_cols(const struct stacks_msg *m, struct dvt_stacks *s)
 {
     return dvt_col_parse(m->head, m->n, &s->head) && dvt_col_parse(m->time, m->n, &s->time) &&
            dvt_col_parse(m->reason, m->n, &s->reason) && dvt_col_parse(m->depth, m->n, &s->depth) &&
-           dvt_col_parse(m->truncated, m->n, &s->truncated) && dvt_col_parse(m->code, m->n_frames_total, &s->code) &&
+           dvt_col_parse(m->truncated, m->n, &s->truncated) &&
+           dvt_col_parse(m->code, m->n_frames_total, &s->code) &&
            dvt_col_parse(m->line, m->n_frames_total, &s->line);
 }
 
@@ -152,7 +156,8 @@ int dvt_wire_get_stacks(struct dvt_str map, struct dvt_stacks *ret, struct dvt_e
         return rc;
     struct dvt_stacks s = {.tid = m.tid, .epoch = m.epoch, .n = m.n, .n_frames_total = m.n_frames_total};
     if (!parse_cols(&m, &s))
-        return dvt_fail(err, DVT_EFORMAT, 0, "STACKS message: a column has a wrong length or an unknown form");
+        return dvt_fail(err, DVT_EFORMAT, 0,
+                        "STACKS message: a column has a wrong length or an unknown form");
     if (!values_are_in_range(&s))
         return dvt_fail(err, DVT_EFORMAT, 0, "STACKS message: a value is out of range");
     if (dvt_col_sum(&s.depth) != s.n_frames_total)

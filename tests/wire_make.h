@@ -1,6 +1,6 @@
 /*
- * wire_make: one sample of every message, and a reader that decodes any body and touches all that it got. Shared by the
- * tests of the wire and its fuzzer.
+ * wire_make: one sample of every message, and a reader that decodes any body and touches all that it got.
+ * Shared by the tests of the wire and its fuzzer.
  */
 #ifndef DVT_TEST_WIRE_MAKE_H
 #define DVT_TEST_WIRE_MAKE_H
@@ -15,25 +15,39 @@ static const uint8_t wire_key[DVT_KEY_BYTES] = "a session key of thirty-two byte
 
 static inline struct dvt_hello sample_hello(void)
 {
-    return (struct dvt_hello){.major = DVT_WIRE_MAJOR, .minor = DVT_WIRE_MINOR, .role = DVT_ROLE_SHIM, .pid = 4711,
-                              .runtime = dvt_str("python"), .runtime_version = dvt_str("3.11.7"),
-                              .service = dvt_str("shop"), .program = dvt_str("app.py"),
-                              .tag_template = dvt_str("{trace}/{name}"), .eval_lo = 0x550000001000,
-                              .eval_hi = 0x550000002000, .has_walker = true};
+    return (struct dvt_hello){.major = DVT_WIRE_MAJOR,
+                              .minor = DVT_WIRE_MINOR,
+                              .role = DVT_ROLE_SHIM,
+                              .pid = 4711,
+                              .runtime = dvt_str("python"),
+                              .runtime_version = dvt_str("3.11.7"),
+                              .service = dvt_str("shop"),
+                              .program = dvt_str("app.py"),
+                              .tag_template = dvt_str("{trace}/{name}"),
+                              .eval_lo = 0x550000001000,
+                              .eval_hi = 0x550000002000,
+                              .has_walker = true};
 }
 
 static inline struct dvt_welcome sample_welcome(void)
 {
-    struct dvt_welcome m = {.major = DVT_WIRE_MAJOR, .minor = DVT_WIRE_MINOR, .session = UINT64_MAX,
-                            .endpoint = dvt_str("ipc:///run/dovetail/in"), .period_ns = 10101010,
-                            .jitter_permille = 250, .flush_ms = 1000, .all_threads = true, .use_signal = true};
+    struct dvt_welcome m = {.major = DVT_WIRE_MAJOR,
+                            .minor = DVT_WIRE_MINOR,
+                            .session = UINT64_MAX,
+                            .endpoint = dvt_str("ipc:///run/dovetail/in"),
+                            .period_ns = 10101010,
+                            .jitter_permille = 250,
+                            .flush_ms = 1000,
+                            .all_threads = true,
+                            .use_signal = true};
     memcpy(m.key, wire_key, sizeof m.key);
     return m;
 }
 
 enum { SAMPLE_SCOPES = 12, SAMPLE_STACKS = 3 };
 
-/* n scopes that nest and follow each other, every third with labels, every fifth with links. Free with free(). */
+/* n scopes that nest and follow each other, every third with labels, every fifth with links. Free with
+ * free(). */
 static inline struct dvt_scope_rec *sample_scopes(size_t n)
 {
     static const char *const names[] = {"GET /", "db.query", "r\xC3\xA9sum\xC3\xA9", ""};
@@ -44,9 +58,14 @@ static inline struct dvt_scope_rec *sample_scopes(size_t n)
     labels[2] = (struct dvt_label){dvt_str("tenant"), dvt_str("globex")};
     struct dvt_scope_rec *v = calloc(n + 1, sizeof *v);
     for (size_t i = 0; v && i < n; i++) {
-        v[i] = (struct dvt_scope_rec){.serial = i + 1, .parent_serial = i % 4 ? i : 0, .start_ns = 5000000 + 700 * i,
-                                      .end_ns = 5000900 + 1000 * i, .head_open = 48 * i, .head_close = 48 * i + 96,
-                                      .name = dvt_str(names[i % 4]), .flags = (uint32_t)(i % 8)};
+        v[i] = (struct dvt_scope_rec){.serial = i + 1,
+                                      .parent_serial = i % 4 ? i : 0,
+                                      .start_ns = 5000000 + 700 * i,
+                                      .end_ns = 5000900 + 1000 * i,
+                                      .head_open = 48 * i,
+                                      .head_close = 48 * i + 96,
+                                      .name = dvt_str(names[i % 4]),
+                                      .flags = (uint32_t)(i % 8)};
         v[i].trace.b[0] = (uint8_t)(1 + i / 4);
         v[i].trace.b[9] = (uint8_t)(i / 1024);
         v[i].span.b[0] = (uint8_t)i;
@@ -71,8 +90,13 @@ static inline void sample_stacks(struct dvt_stack_rec v[SAMPLE_STACKS])
 
 static inline struct dvt_shim_counts sample_counts(void)
 {
-    return (struct dvt_shim_counts){.opened = 100, .closed = 99, .kept = 9, .dropped = 90, .signals = 12,
-                                    .uncovered_ns = UINT64_MAX, .names_over = 1};
+    return (struct dvt_shim_counts){.opened = 100,
+                                    .closed = 99,
+                                    .kept = 9,
+                                    .dropped = 90,
+                                    .signals = 12,
+                                    .uncovered_ns = UINT64_MAX,
+                                    .names_over = 1};
 }
 
 static inline int put_scopes_sample(struct dvt_buf *b)
@@ -85,8 +109,10 @@ static inline int put_scopes_sample(struct dvt_buf *b)
 
 static inline int put_lists_sample(struct dvt_buf *b, uint32_t type)
 {
-    const struct dvt_thread_info threads[] = {{1, 1, dvt_str("main"), 5, false}, {70000, 2, dvt_str(""), 0, true}};
-    const struct dvt_code_info code[] = {{7, dvt_str("app.handler"), dvt_str("/srv/app.py"), 31}, {8, {0}, {0}, 0}};
+    const struct dvt_thread_info threads[] = {{1, 1, dvt_str("main"), 5, false},
+                                              {70000, 2, dvt_str(""), 0, true}};
+    const struct dvt_code_info code[] = {{7, dvt_str("app.handler"), dvt_str("/srv/app.py"), 31},
+                                         {8, {0}, {0}, 0}};
     const struct dvt_dropped dropped[] = {{dvt_str("GET /"), 4000}, {dvt_str("(other)"), UINT64_MAX}};
     const struct dvt_shim_counts counts = sample_counts();
     struct dvt_stack_rec stacks[SAMPLE_STACKS];
@@ -143,9 +169,10 @@ static inline int put_sample(struct dvt_buf *b, uint32_t type)
 }
 
 static const uint32_t sample_types[] = {
-    DVT_MSG_HELLO,     DVT_MSG_WELCOME, DVT_MSG_REFUSE, DVT_MSG_ARM,    DVT_MSG_ARMED,   DVT_MSG_DISARM,
-    DVT_MSG_STATUS_REQ, DVT_MSG_STATUS, DVT_MSG_FLUSH_REQ, DVT_MSG_FLUSHED, DVT_MSG_THREADS, DVT_MSG_SCOPES,
-    DVT_MSG_STACKS,    DVT_MSG_CODE,    DVT_MSG_DROPPED, DVT_MSG_HEARTBEAT, DVT_MSG_BYE,
+    DVT_MSG_HELLO,     DVT_MSG_WELCOME,    DVT_MSG_REFUSE, DVT_MSG_ARM,       DVT_MSG_ARMED,
+    DVT_MSG_DISARM,    DVT_MSG_STATUS_REQ, DVT_MSG_STATUS, DVT_MSG_FLUSH_REQ, DVT_MSG_FLUSHED,
+    DVT_MSG_THREADS,   DVT_MSG_SCOPES,     DVT_MSG_STACKS, DVT_MSG_CODE,      DVT_MSG_DROPPED,
+    DVT_MSG_HEARTBEAT, DVT_MSG_BYE,
 };
 enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof *sample_types };
 
@@ -199,7 +226,8 @@ static inline void touch_tables(const struct dvt_scopes *s)
 
 static inline void touch_scopes(const struct dvt_scopes *s)
 {
-    const struct dvt_col *cols[] = {&s->end, &s->dur, &s->head_close, &s->head_span, &s->serial, &s->parent_back};
+    const struct dvt_col *cols[] = {&s->end,       &s->dur,    &s->head_close,
+                                    &s->head_span, &s->serial, &s->parent_back};
     size_t pos = 0;
     uint32_t scope, n_ids;
     const uint8_t *ids;
@@ -212,7 +240,8 @@ static inline void touch_scopes(const struct dvt_scopes *s)
     touch_col(&s->labelset, s->n_labelsets + (s->n == 0));
     touch_col(&s->flags, 0);
     touch((struct dvt_str){(const char *)s->spans, 8 * (size_t)s->n}, 8 * DVT_MAX_BATCH);
-    touch((struct dvt_str){(const char *)s->parent_spans, s->parent_spans ? 8 * (size_t)s->n : 0}, 8 * DVT_MAX_BATCH);
+    touch((struct dvt_str){(const char *)s->parent_spans, s->parent_spans ? 8 * (size_t)s->n : 0},
+          8 * DVT_MAX_BATCH);
     touch((struct dvt_str){(const char *)s->traces, 16 * (size_t)s->n_traces}, 16 * DVT_MAX_BATCH);
     touch_tables(s);
     while ((rc = dvt_wire_next_links(s, &pos, &scope, &ids, &n_ids)) == 1) {

@@ -1,12 +1,13 @@
 /*
  * bench_wire: what a scope costs on the wire, against msgpack-c in the same run.
  *
- * The peer is what a plain design would send: one msgpack array of five integers for each scope (name, start, duration,
- * thread, trace reference), packed into an sbuffer and unpacked by msgpack_unpack_next. Ours carries more (ids, parent,
- * ring offsets, labels, flags). Each figure is the best of several rounds over a batch of 1,000 scopes.
+ * The peer is what a plain design would send: one msgpack array of five integers for each scope (name, start,
+ * duration, thread, trace reference), packed into an sbuffer and unpacked by msgpack_unpack_next. Ours
+ * carries more (ids, parent, ring offsets, labels, flags). Each figure is the best of several rounds over a
+ * batch of 1,000 scopes.
  *
- * Prints ns a scope and the ratios to the peer. The target is on the way of a scope from shim to join, encoding and
- * decoding together, without the MAC; exits with 1 if it is missed.
+ * Prints ns a scope and the ratios to the peer. The target is on the way of a scope from shim to join,
+ * encoding and decoding together, without the MAC; exits with 1 if it is missed.
  */
 #include "../../proto/wire.h"
 
@@ -73,7 +74,8 @@ static void make_scopes(void)
         uint64_t request = i / 5, dur = 10000 + (uint64_t)rand() % 490000;
         t += dur + (uint64_t)rand() % 20000;
         head += 40 * ((uint64_t)rand() % 4);
-        *s = (struct dvt_scope_rec){.serial = i + 1, .parent_serial = i % 5 ? i : 0, .start_ns = t - dur, .end_ns = t};
+        *s = (struct dvt_scope_rec){
+            .serial = i + 1, .parent_serial = i % 5 ? i : 0, .start_ns = t - dur, .end_ns = t};
         s->head_open = head - 40 * ((uint64_t)rand() % 2);
         s->head_close = head;
         s->name = dvt_str(names[rand() % N_NAMES]);

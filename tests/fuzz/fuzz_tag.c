@@ -1,6 +1,6 @@
 /*
- * fuzz_tag: the input is a template, a NUL, and a name which is also a label. What passes the check must render to clean
- * UTF-8 within every bound; what does not pass must still not break the renderer.
+ * fuzz_tag: the input is a template, a NUL, and a name which is also a label. What passes the check must
+ * render to clean UTF-8 within every bound; what does not pass must still not break the renderer.
  */
 #include "../../proto/limits.h"
 #include "../../proto/tag.h"

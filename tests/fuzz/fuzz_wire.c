@@ -1,6 +1,6 @@
 /*
- * fuzz_wire: any bytes as an envelope and as a body. What a decoder accepts is read to its last byte and held to what
- * wire.h promises.
+ * fuzz_wire: any bytes as an envelope and as a body. What a decoder accepts is read to its last byte and held
+ * to what wire.h promises.
  */
 #include "../wire_make.h"
 

@@ -36,8 +36,10 @@ static void test_ids_of_wrong_length_or_digits_are_refused_and_leave_the_result(
     memset(&trace, 7, sizeof trace);
     CU_ASSERT_EQUAL(dvt_trace_id_parse(TRACE, DVT_TRACE_HEX - 1, &trace), DVT_EINVAL);
     CU_ASSERT_EQUAL(dvt_trace_id_parse(TRACE "0", DVT_TRACE_HEX + 1, &trace), DVT_EINVAL);
-    CU_ASSERT_EQUAL(dvt_trace_id_parse("4bf92f3577b34da6a3ce929d0e0e473g", DVT_TRACE_HEX, &trace), DVT_EINVAL);
-    CU_ASSERT_EQUAL(dvt_trace_id_parse("4bf92f3577b34da6a3ce929d0e0e473 ", DVT_TRACE_HEX, &trace), DVT_EINVAL);
+    CU_ASSERT_EQUAL(dvt_trace_id_parse("4bf92f3577b34da6a3ce929d0e0e473g", DVT_TRACE_HEX, &trace),
+                    DVT_EINVAL);
+    CU_ASSERT_EQUAL(dvt_trace_id_parse("4bf92f3577b34da6a3ce929d0e0e473 ", DVT_TRACE_HEX, &trace),
+                    DVT_EINVAL);
     CU_ASSERT_EQUAL(trace.b[0], 7);
     CU_ASSERT_EQUAL(dvt_span_id_parse("", 0, &span), DVT_EINVAL);
 }
@@ -95,24 +97,24 @@ static void test_traceparent_against_the_rules_is_refused(void)
     static const char *const bad[] = {
         "",
         "00",
-        "ff-" TRACE "-" SPAN "-01",                             /* the version that never is */
+        "ff-" TRACE "-" SPAN "-01", /* the version that never is */
         "FF-" TRACE "-" SPAN "-01",
         "0g-" TRACE "-" SPAN "-01",
-        GOOD "-",                                               /* version 00 has exactly 55 bytes */
+        GOOD "-", /* version 00 has exactly 55 bytes */
         GOOD "-more",
         GOOD " ",
         " " GOOD,
         "00-" TRACE "-" SPAN "-1",
         "00-" TRACE "-" SPAN,
-        "00-4BF92F3577B34DA6A3CE929D0E0E4736-" SPAN "-01",      /* upper case */
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-" SPAN "-01", /* upper case */
         "00-" TRACE "-00F067AA0BA902B7-01",
         "00-" TRACE "-" SPAN "-0A",
-        "00-00000000000000000000000000000000-" SPAN "-01",      /* zero ids */
+        "00-00000000000000000000000000000000-" SPAN "-01", /* zero ids */
         "00-" TRACE "-0000000000000000-01",
         "00_" TRACE "-" SPAN "-01",
         "00-" TRACE "_" SPAN "-01",
         "00-" TRACE "-" SPAN "_01",
-        "00-4bf92f3577b34da6a3ce929d0e0e473-" SPAN "0-01",      /* shifted by one */
+        "00-4bf92f3577b34da6a3ce929d0e0e473-" SPAN "0-01", /* shifted by one */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CU_ASSERT_EQUAL(parse(bad[i]), DVT_EINVAL);

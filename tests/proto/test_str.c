@@ -40,12 +40,14 @@ static void test_well_formed_text_is_unchanged(void)
 static void test_ill_formed_bytes_become_replacement_characters(void)
 {
     CLEAN("a\xFFz", false, "a" FFFD "z");
-    CLEAN("\xC0\xAF", false, FFFD FFFD);                  /* overlong */
-    CLEAN("\xE0\x80\x80", false, FFFD FFFD FFFD);         /* overlong */
-    CLEAN("\xED\xA0\x80", false, FFFD FFFD FFFD);         /* surrogate */
+    CLEAN("\xC0\xAF", false, FFFD FFFD);                   /* overlong */
+    CLEAN("\xE0\x80\x80", false, FFFD FFFD FFFD);          /* overlong */
+    CLEAN("\xED\xA0\x80", false, FFFD FFFD FFFD);          /* surrogate */
     CLEAN("\xF4\x90\x80\x80", false, FFFD FFFD FFFD FFFD); /* above U+10FFFF */
-    CLEAN("\xF0\x9F\x98" "a", false, FFFD "a");           /* one for the maximal subpart */
-    CLEAN("\xE2\x82", false, FFFD);                       /* cut off */
+    CLEAN("\xF0\x9F\x98"
+          "a",
+          false, FFFD "a");         /* one for the maximal subpart */
+    CLEAN("\xE2\x82", false, FFFD); /* cut off */
 }
 
 static void test_control_characters_go_only_if_asked(void)

@@ -1,4 +1,5 @@
-/* wire: the envelope, the control messages and the lists. Scopes and stacks: test_wire_scopes.c; damage: test_wire_bad.c. */
+/* wire: the envelope, the control messages and the lists. Scopes and stacks: test_wire_scopes.c; damage:
+ * test_wire_bad.c. */
 #include <CUnit/Basic.h>
 #include "../wire_make.h"
 
@@ -33,7 +34,8 @@ static void test_hello_round_trips(void)
     struct dvt_hello in = sample_hello(), m;
     CU_ASSERT_EQUAL(dvt_wire_get_hello(sample(DVT_MSG_HELLO), &m, NULL), 0);
     CU_ASSERT(m.major == in.major && m.minor == in.minor && m.role == in.role && m.pid == in.pid);
-    CU_ASSERT(eq(m.runtime, in.runtime) && eq(m.runtime_version, in.runtime_version) && eq(m.service, in.service));
+    CU_ASSERT(eq(m.runtime, in.runtime) && eq(m.runtime_version, in.runtime_version) &&
+              eq(m.service, in.service));
     CU_ASSERT(eq(m.program, in.program) && eq(m.tag_template, in.tag_template));
     CU_ASSERT(m.eval_lo == in.eval_lo && m.eval_hi == in.eval_hi && m.has_walker);
 }
@@ -42,7 +44,8 @@ static void test_welcome_round_trips(void)
 {
     struct dvt_welcome in = sample_welcome(), m;
     CU_ASSERT_EQUAL(dvt_wire_get_welcome(sample(DVT_MSG_WELCOME), &m, NULL), 0);
-    CU_ASSERT(m.session == in.session && memcmp(m.key, in.key, sizeof m.key) == 0 && eq(m.endpoint, in.endpoint));
+    CU_ASSERT(m.session == in.session && memcmp(m.key, in.key, sizeof m.key) == 0 &&
+              eq(m.endpoint, in.endpoint));
     CU_ASSERT(m.period_ns == in.period_ns && m.jitter_permille == 250 && m.flush_ms == 1000);
     CU_ASSERT(m.all_threads && m.use_signal);
 }
@@ -111,11 +114,13 @@ static void test_handshake_of_another_major_says_what_to_update(void)
     body.n = 0;
     dvt_wire_put_hello(&body, &hello);
     CU_ASSERT_EQUAL(dvt_wire_get_hello(map_of(DVT_MSG_HELLO), &hello, &err), DVT_EVERSION);
-    CU_ASSERT_STRING_EQUAL(err.text, "the peer speaks protocol 2.4; this daemon speaks 1.0: update dovetaild");
+    CU_ASSERT_STRING_EQUAL(err.text,
+                           "the peer speaks protocol 2.4; this daemon speaks 1.0: update dovetaild");
     body.n = 0;
     dvt_wire_put_welcome(&body, &welcome);
     CU_ASSERT_EQUAL(dvt_wire_get_welcome(map_of(DVT_MSG_WELCOME), &welcome, &err), DVT_EVERSION);
-    CU_ASSERT_STRING_EQUAL(err.text, "the daemon speaks protocol 0.0; this program speaks 1.0: update dovetaild");
+    CU_ASSERT_STRING_EQUAL(err.text,
+                           "the daemon speaks protocol 0.0; this program speaks 1.0: update dovetaild");
 }
 
 /* ---- lists ---- */
@@ -221,11 +226,13 @@ static void test_envelope_round_trips_and_verifies(void)
     dvt_buf_fini(&out);
 }
 
-/* HMAC-SHA256 of 16 zero bytes and "Hi there" under a key of 32 bytes 0x0b, by another implementation (Python's hmac). */
+/* HMAC-SHA256 of 16 zero bytes and "Hi there" under a key of 32 bytes 0x0b, by another implementation
+ * (Python's hmac). */
 static void test_mac_is_hmac_sha256_of_session_seq_and_body(void)
 {
-    static const uint8_t expected[] = {0xdd, 0xeb, 0xd8, 0x36, 0x35, 0x70, 0x80, 0xd1, 0x5d, 0x56, 0xa8, 0x73, 0x45, 0x43, 0x50, 0x10,
-                                       0x78, 0x16, 0x2c, 0x72, 0x9b, 0x44, 0x9b, 0x16, 0xd4, 0x9e, 0xcd, 0x5d, 0xc1, 0xd4, 0xd1, 0xef};
+    static const uint8_t expected[] = {0xdd, 0xeb, 0xd8, 0x36, 0x35, 0x70, 0x80, 0xd1, 0x5d, 0x56, 0xa8,
+                                       0x73, 0x45, 0x43, 0x50, 0x10, 0x78, 0x16, 0x2c, 0x72, 0x9b, 0x44,
+                                       0x9b, 0x16, 0xd4, 0x9e, 0xcd, 0x5d, 0xc1, 0xd4, 0xd1, 0xef};
     uint8_t key[DVT_KEY_BYTES];
     struct dvt_buf out;
     struct dvt_envelope env;
@@ -266,7 +273,8 @@ static void test_envelope_of_another_major_says_what_to_update(void)
     CU_ASSERT_EQUAL(dvt_wire_open(newer, sizeof newer, &env, &err), DVT_EVERSION);
     CU_ASSERT_STRING_EQUAL(err.text, "message of protocol 2.x; this daemon speaks 1.0: update dovetaild");
     CU_ASSERT_EQUAL(dvt_wire_open(older, sizeof older, &env, &err), DVT_EVERSION);
-    CU_ASSERT_STRING_EQUAL(err.text, "message of protocol 0.x; this daemon speaks 1.0: update the sender's dovetail");
+    CU_ASSERT_STRING_EQUAL(err.text,
+                           "message of protocol 0.x; this daemon speaks 1.0: update the sender's dovetail");
 }
 
 /* ---- the buffer ---- */

@@ -131,7 +131,8 @@ static void test_fields_of_wrong_type_range_or_count_are_named(void)
 
 static void test_unknown_keys_are_skipped_whatever_they_hold(void)
 {
-    CU_ASSERT_EQUAL(ARM("\x83\x01\x05\x63\x82\x01\x93\xC0\xC3\xCB\0\0\0\0\0\0\0\0\xA1x\xC7\x02\x09zz\x02\x06", NULL), 0);
+    CU_ASSERT_EQUAL(
+        ARM("\x83\x01\x05\x63\x82\x01\x93\xC0\xC3\xCB\0\0\0\0\0\0\0\0\xA1x\xC7\x02\x09zz\x02\x06", NULL), 0);
     CU_ASSERT_EQUAL(ARM("\x83\x01\x05\x63\xD6\x09zzzz\x02\x06", NULL), 0);
     CU_ASSERT_EQUAL(ARM("\x83\x01\x05\x63\xC1\x02\x06", "cut off"), DVT_EFORMAT); /* never a msgpack byte */
 }
@@ -159,7 +160,8 @@ static void test_counts_beyond_the_message_are_refused_at_once(void)
 
 /* ---- hostile batches: a good message with one field changed ---- */
 
-/* The bytes of the column under this key in the message in body: columns come last, so it is looked for from behind. */
+/* The bytes of the column under this key in the message in body: columns come last, so it is looked for from
+ * behind. */
 static uint8_t *find_bin(uint8_t key)
 {
     for (size_t at = body.n - 3; at > 0; at--)
@@ -168,7 +170,14 @@ static uint8_t *find_bin(uint8_t key)
     abort();
 }
 
-enum { KEY_TRACE_COL = 22, KEY_FLAGS_COL = 25, KEY_STACKS_DEPTH = 8, KEY_STACKS_REASON = 7, BASE_AT = 2, VALUES_AT = 10 };
+enum {
+    KEY_TRACE_COL = 22,
+    KEY_FLAGS_COL = 25,
+    KEY_STACKS_DEPTH = 8,
+    KEY_STACKS_REASON = 7,
+    BASE_AT = 2,
+    VALUES_AT = 10
+};
 
 static void make(uint32_t type)
 {
@@ -230,7 +239,8 @@ static int write_corpus(const char *dir)
         FILE *f = fopen(path, "wb");
         if (!f || put_sample(&body, sample_types[i]) || dvt_wire_seal(&out, 1, i, wire_key, body.p, body.n))
             return 1;
-        const struct dvt_buf *from = sample_types[i] == DVT_MSG_SCOPES ? &out : &body; /* one in its envelope */
+        const struct dvt_buf *from =
+            sample_types[i] == DVT_MSG_SCOPES ? &out : &body; /* one in its envelope */
         if (fwrite(from->p, 1, from->n, f) != from->n || fclose(f) != 0)
             return 1;
         dvt_buf_fini(&out);

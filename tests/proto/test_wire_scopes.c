@@ -101,8 +101,8 @@ static bool links_are_same(const struct wide *w, const struct dvt_scope_rec *v, 
     for (uint32_t i = 0; i < n; i++) {
         if (v[i].n_links == 0)
             continue;
-        if (dvt_wire_next_links(&w->s, &pos, &scope, &ids, &n_ids) != 1 || scope != i || n_ids != v[i].n_links ||
-            memcmp(ids, v[i].links, 16 * n_ids) != 0)
+        if (dvt_wire_next_links(&w->s, &pos, &scope, &ids, &n_ids) != 1 || scope != i ||
+            n_ids != v[i].n_links || memcmp(ids, v[i].links, 16 * n_ids) != 0)
             return false;
     }
     return dvt_wire_next_links(&w->s, &pos, &scope, &ids, &n_ids) == 0;
@@ -120,7 +120,8 @@ static void expect_round_trip(const struct dvt_scope_rec *v, size_t n)
     CU_ASSERT(w.s.tid == 11 && w.s.epoch == 2 && w.s.settled_head == 1234 && w.s.settled_ns == UINT64_MAX);
     CU_ASSERT_EQUAL_FATAL(w.s.n, n);
     for (uint32_t i = 0; i < n; i++)
-        wrong += !numbers_are_same(&w, &v[i], i) || !ids_are_same(&w, &v[i], i) || !labels_are_same(&w, &v[i], i);
+        wrong +=
+            !numbers_are_same(&w, &v[i], i) || !ids_are_same(&w, &v[i], i) || !labels_are_same(&w, &v[i], i);
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT(links_are_same(&w, v, n));
     wide_fini(&w);
@@ -140,10 +141,22 @@ static void test_scopes_of_edge_lengths_round_trip(void)
 static void test_scopes_with_extreme_numbers_round_trip(void)
 {
     struct dvt_scope_rec v[4] = {
-        {.serial = UINT64_MAX, .parent_serial = 1, .start_ns = 0, .end_ns = UINT64_MAX, .head_close = UINT64_MAX},
-        {.serial = 1, .start_ns = UINT64_MAX, .end_ns = 0, .head_open = 9, .head_close = 0, .flags = UINT32_MAX},
+        {.serial = UINT64_MAX,
+         .parent_serial = 1,
+         .start_ns = 0,
+         .end_ns = UINT64_MAX,
+         .head_close = UINT64_MAX},
+        {.serial = 1,
+         .start_ns = UINT64_MAX,
+         .end_ns = 0,
+         .head_open = 9,
+         .head_close = 0,
+         .flags = UINT32_MAX},
         {.serial = 2, .parent_serial = 1, .start_ns = 5, .end_ns = 5},
-        {.serial = UINT64_MAX, .parent_serial = UINT64_MAX - 1, .head_open = UINT64_MAX, .head_close = UINT64_MAX},
+        {.serial = UINT64_MAX,
+         .parent_serial = UINT64_MAX - 1,
+         .head_open = UINT64_MAX,
+         .head_close = UINT64_MAX},
     };
     for (size_t n = 1; n <= 4; n++)
         expect_round_trip(v, n);
@@ -155,8 +168,10 @@ static void test_equal_names_traces_and_labels_are_sent_once(void)
     struct dvt_label labels[3];
     struct dvt_scope_rec v[3] = {0};
     for (size_t i = 0; i < 3; i++) {
-        labels[i] = (struct dvt_label){dvt_str(copies[i]), dvt_str("v")}; /* equal bytes at different addresses */
-        v[i] = (struct dvt_scope_rec){.serial = i + 1, .name = dvt_str(copies[i]), .labels = &labels[i], .n_labels = 1};
+        labels[i] =
+            (struct dvt_label){dvt_str(copies[i]), dvt_str("v")}; /* equal bytes at different addresses */
+        v[i] = (struct dvt_scope_rec){
+            .serial = i + 1, .name = dvt_str(copies[i]), .labels = &labels[i], .n_labels = 1};
         v[i].trace.b[5] = 1;
     }
     expect_round_trip(v, 3);
@@ -187,8 +202,8 @@ static void test_scopes_with_the_most_labels_and_links_round_trip_and_one_more_i
 {
     struct dvt_label labels[DVT_MAX_LABELS + 1] = {0};
     struct dvt_trace_id links[DVT_MAX_LINKS + 1] = {0};
-    struct dvt_scope_rec v = {.serial = 1, .labels = labels, .n_labels = DVT_MAX_LABELS, .links = links,
-                              .n_links = DVT_MAX_LINKS};
+    struct dvt_scope_rec v = {
+        .serial = 1, .labels = labels, .n_labels = DVT_MAX_LABELS, .links = links, .n_links = DVT_MAX_LINKS};
     expect_round_trip(&v, 1);
     size_t before = body.n;
     v.n_labels++;
@@ -209,13 +224,15 @@ static void test_scope_that_is_its_own_parent_is_refused(void)
 /* ---- columns ---- */
 
 /* Both neighbours of each width's border. */
-static const uint64_t borders[] = {0, 1, 255, 256, 65535, 65536, UINT32_MAX, (uint64_t)UINT32_MAX + 1, UINT64_MAX};
+static const uint64_t borders[] = {0,         1, 255, 256, 65535, 65536, UINT32_MAX, (uint64_t)UINT32_MAX + 1,
+                                   UINT64_MAX};
 
 static void test_columns_round_trip_at_every_width_in_the_narrowest(void)
 {
     static const uint8_t widths[] = {0, 1, 1, 2, 2, 4, 4, 8, 8};
     for (size_t i = 0; i < sizeof borders / sizeof *borders; i++) {
-        struct dvt_scope_rec v[3] = {{.serial = 1, .end_ns = 0}, {.serial = 1, .end_ns = borders[i]}, {.serial = 1}};
+        struct dvt_scope_rec v[3] = {
+            {.serial = 1, .end_ns = 0}, {.serial = 1, .end_ns = borders[i]}, {.serial = 1}};
         v[2].end_ns = borders[i];
         struct dvt_scopes s;
         expect_round_trip(v, 3);
@@ -236,7 +253,8 @@ static void test_rising_columns_are_sent_as_steps(void)
     static struct dvt_scope_rec v[N];
     struct dvt_scopes s;
     for (size_t i = 0; i < N; i++)
-        v[i] = (struct dvt_scope_rec){.serial = i + 1, .start_ns = i * 200 + (UINT64_C(1) << 60),
+        v[i] = (struct dvt_scope_rec){.serial = i + 1,
+                                      .start_ns = i * 200 + (UINT64_C(1) << 60),
                                       .end_ns = i * 200 + (UINT64_C(1) << 60)};
     expect_round_trip(v, N);
     CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
@@ -273,9 +291,10 @@ static void expect_stacks(const struct dvt_stack_rec *v, size_t n)
     uint32_t *code = widen32(&s.code), *line = widen32(&s.line), at = 0, wrong = 0;
     for (size_t i = 0; i < n; at += v[i++].n_frames) {
         size_t bytes = v[i].n_frames * sizeof(uint32_t);
-        wrong += head[i] != v[i].head || time[i] != v[i].time_ns || reason[i] != v[i].reason ||
-                 depth[i] != v[i].n_frames || cut[i] != v[i].truncated ||
-                 (bytes && (memcmp(code + at, v[i].code, bytes) != 0 || memcmp(line + at, v[i].line, bytes) != 0));
+        wrong +=
+            head[i] != v[i].head || time[i] != v[i].time_ns || reason[i] != v[i].reason ||
+            depth[i] != v[i].n_frames || cut[i] != v[i].truncated ||
+            (bytes && (memcmp(code + at, v[i].code, bytes) != 0 || memcmp(line + at, v[i].line, bytes) != 0));
     }
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_EQUAL(s.n_frames_total, at);

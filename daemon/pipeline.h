@@ -60,7 +60,7 @@ uint64_t pipeline_open_traces(const struct pipeline *p);
 struct pipeline_scopes {
     uint64_t placed;    /* put into a trace */
     uint64_t merged;    /* the end of a scope announced before, or a repeated announcement */
-    uint64_t empty;     /* not to be kept always, and all samples of its stretch are here: none lies in it */
+    uint64_t empty;     /* not to be kept always, and all samples of its stretch are here: none lies in it (yet) */
     uint64_t announced; /* announcements received; ledger.scopes counts closed scopes only */
     uint64_t lost;      /* no memory */
 };

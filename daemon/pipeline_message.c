@@ -83,9 +83,24 @@ static struct trace_entry *replace_or_place(struct reading *r, struct scope *bef
 }
 
 /* An announcement of a scope that had been told closed comes too late to say anything. */
-static bool is_over(const struct thread_state *t, const struct scope *s)
+static bool is_over(const struct thread_state *t, const struct dvt_scope_rec *rec)
 {
-    return s->head_close <= t->mark.told;
+    return rec->head_close <= t->mark.told;
+}
+
+/* Without a sample in it so far it may end untold, by rule: nothing may be given to it before its end is known. */
+static bool may_end_untold(const struct dvt_scope_rec *rec)
+{
+    return rec->head_close == rec->head_open && !(rec->flags & DVT_SCOPE_ALWAYS);
+}
+
+/* True if there is nothing more to do with the announcement. */
+static bool skip_announcement(struct reading *r, const struct dvt_scope_rec *rec)
+{
+    bool over = is_over(r->t, rec), idle = !over && may_end_untold(rec);
+    r->p->scopes.merged += over;
+    r->p->scopes.empty += idle;
+    return over || idle;
 }
 
 static struct trace_entry *put_announced(struct reading *r, struct scope *s)
@@ -156,6 +171,10 @@ static bool is_consistent(const struct thread_state *t, const struct scope *s)
 static void put_scope(struct reading *r, const struct dvt_scope_rec *rec)
 {
     bool is_open = rec->flags & DVT_SCOPE_OPEN;
+    if (is_open)
+        watermark_announce(&r->t->mark, rec->head_close);
+    if (is_open && skip_announcement(r, rec))
+        return;
     struct scope *s = scope_new(rec);
     struct trace_entry *e = NULL;
     if (s) {
@@ -164,16 +183,12 @@ static void put_scope(struct reading *r, const struct dvt_scope_rec *rec)
     }
     if (s && !is_consistent(r->t, s)) {
         r->ps->ledger.scopes_bad++;
-    } else if (s && is_open && is_over(r->t, s)) {
-        r->p->scopes.merged++;
     } else {
         e = !s ? NULL : is_open ? put_announced(r, s) : put_closed(r, s);
         r->p->scopes.lost += !e;
     }
     if (e)
         e->news_ns = r->p->now_ns;
-    if (is_open)
-        watermark_announce(&r->t->mark, rec->head_close);
     scope_unref(s);
 }
 

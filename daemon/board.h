@@ -38,7 +38,7 @@ void report_free(struct report *r); /* NULL is fine */
 struct report *report_copy(const struct report *r);
 
 struct board_writer { /* since start */
-    uint64_t traces, bytes, errors, deleted;
+    uint64_t traces, errors, deleted;
     char last_error[240];
 };
 

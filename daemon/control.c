@@ -9,11 +9,15 @@
 #include "log.h"
 #include "status.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,6 +190,24 @@ static uint32_t *count_threads(const struct control *ctl, const struct report *r
     return n;
 }
 
+/* What the store's chunks take on disk now; 0 if that cannot be read. */
+static uint64_t segment_bytes(const char *store)
+{
+    char path[CONFIG_PATH + 16];
+    uint64_t sum = 0;
+    struct stat st;
+    const struct dirent *e;
+    snprintf(path, sizeof path, "%s/segments", store);
+    DIR *dir = opendir(path);
+    while (dir && (e = readdir(dir)) != NULL) {
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            sum += (uint64_t)st.st_size;
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
+}
+
 static void send_status(struct control *ctl, struct conn *c)
 {
     struct report *report = board_get_report(ctl->c.board);
@@ -206,6 +228,7 @@ static void send_status(struct control *ctl, struct conn *c)
                            .edge = &edge,
                            .pid = (uint32_t)getpid(),
                            .n_sessions = ctl->n_conns,
+                           .store_bytes = segment_bytes(ctl->c.config->store),
                            .uptime_ns = monotonic_ns() - ctl->start_ns,
                            .endpoint = ctl->c.endpoint,
                            .notes = notes,

@@ -120,7 +120,7 @@ int status_json(const struct status_in *in, struct dvt_buf *out)
     put_report(&j, in);
     put_f(&j, ",\"sessions\":%u", in->n_sessions);
     put_f(&j, ",\"writer\":{\"traces\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"deleted\":%" PRIu64,
-          in->writer->traces, in->writer->bytes, in->writer->errors, in->writer->deleted);
+          in->writer->traces, in->store_bytes, in->writer->errors, in->writer->deleted);
     put_member(&j, "last_error", in->writer->last_error);
     put_f(&j, "}");
     put_notes(&j, in);

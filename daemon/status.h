@@ -17,6 +17,7 @@ struct status_in {
     const struct ledger *edge;   /* counts that belong to no process */
     uint32_t pid, n_sessions;
     uint64_t uptime_ns;
+    uint64_t store_bytes; /* of its segments now */
     const char *endpoint;
     const char *const *notes; /* [n_notes]; empty ones are left out */
     uint32_t n_notes;

@@ -120,7 +120,6 @@ static void on_trace(struct writer *w, const struct trace *t)
     edge_count(w->c.counts->samples_written, t->n_samples);
     count_written(t);
     w->counts.traces++;
-    w->counts.bytes += t->bytes;
     w->grown = true;
     if (w->n_uncommitted++ == 0)
         w->uncommitted_since_ns = clock_ns(CLOCK_MONOTONIC);

@@ -8,6 +8,7 @@
 #include "trace_jfr.h"
 
 #include <stdlib.h>
+#include "../proto/chunk_check.h"
 #include "../proto/labels.h"
 #include "../proto/limits.h"
 #include "../proto/tag.h"
@@ -97,7 +98,7 @@ static uint32_t frame(struct trace_jfr *j, const char *name, const char *module,
     const uint32_t place[DVT_TUPLE] = {string_index(j, dvt_str(module ? module : "")),
                                        string_index(j, dvt_str(file ? file : "")), kind};
     uint32_t p = dvt_tuples_put(&j->places, place);
-    const uint32_t key[DVT_TUPLE] = {string_index(j, dvt_str(name ? name : "")), p, line <= INT32_MAX ? line : 0};
+    const uint32_t key[DVT_TUPLE] = {string_index(j, dvt_str(name ? name : "")), p, line <= DVT_CHUNK_MAX_LINE ? line : 0};
     uint32_t f = dvt_tuples_put(&j->frames, key);
     return p == UINT32_MAX || f == UINT32_MAX ? out_of_memory(j) : f;
 }

@@ -32,7 +32,7 @@ static int check_stacks(const struct dvt_chunk *c, int code, struct dvt_err *err
     for (uint32_t i = 0; i < c->n_threads; i++)
         RULE(c->threads[i].process < c->n_processes, "a thread without process");
     for (uint32_t i = 0; i < c->n_frames; i++)
-        RULE(kind_is_known(c->frames[i].kind) && c->frames[i].line <= INT32_MAX, "an impossible frame");
+        RULE(kind_is_known(c->frames[i].kind) && c->frames[i].line <= DVT_CHUNK_MAX_LINE, "an impossible frame");
     for (uint32_t i = 0; i < c->n_stacks; i++)
         RULE(slice_is_inside(c->stacks[i].first, c->stacks[i].n, c->n_stack_frames), "a stack out of range");
     for (uint32_t i = 0; i < c->n_stack_frames; i++)

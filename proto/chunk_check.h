@@ -7,7 +7,8 @@
 
 #include "chunk.h"
 
-enum { DVT_CHUNK_MAJOR = 1, DVT_CHUNK_MINOR = 0, DVT_CHUNK_MAX_STRING = 1024 /* bytes: DVT_MAX_TAG, DVT_MAX_PATH */ };
+enum { DVT_CHUNK_MAJOR = 1, DVT_CHUNK_MINOR = 0, DVT_CHUNK_MAX_STRING = 1024 /* bytes: DVT_MAX_TAG, DVT_MAX_PATH */,
+       DVT_CHUNK_MAX_LINE = (1 << 28) - 1 };
 
 /* 0; code (DVT_EINVAL or DVT_EFORMAT) for a broken rule; DVT_ENOMEM. */
 int dvt_chunk_check(const struct dvt_chunk *c, int code, struct dvt_err *err);

@@ -12,6 +12,7 @@
 #include "chunk.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "chunk_check.h"
 #include "chunk_intern.h"
 #include "jfr_read.h"
@@ -83,6 +84,8 @@ static const struct record_spec specs[N_RECORDS] = {
     [R_FRAME] = {"jdk.types.StackFrame", {"imethod", "ilineNumber", "itype"}},
 };
 
+enum { RECENT_FRAMES = 1024, MAX_LINE = DVT_CHUNK_MAX_LINE };
+
 struct pool { /* entry i has the key base + i */
     uint64_t base;
     uint32_t n;
@@ -102,6 +105,10 @@ struct dec {
     uint32_t *stack_frames;
     uint32_t n_stack_frames, cap_stack_frames;
     struct dvt_tuples frames; /* method key (two halves), line, type */
+    struct { /* the last frames seen: stacks of one trace share most of theirs */
+        uint64_t method;
+        uint32_t line_type, index;
+    } recent[RECENT_FRAMES];
     uint32_t counts[N_EVENTS];
     struct dvt_chunk c;
     struct dvt_err *err;
@@ -145,18 +152,30 @@ static uint32_t pool_index(const struct pool *p, uint64_t key)
     return key - p->base < p->n ? (uint32_t)(key - p->base) : UINT32_MAX;
 }
 
-/* One frame of a stack, by its keys: resolved once all pools are read. */
+/* Index of a frame by its keys, which are resolved once all pools are read. Line and type are packed: line << 3 | type. */
+static uint32_t frame_index(struct dec *d, uint64_t method, uint32_t line_type)
+{
+    uint64_t h = (method * 31 + line_type) * 0x9e3779b97f4a7c15u;
+    uint32_t at = (uint32_t)(h >> 40) % RECENT_FRAMES;
+    if (d->recent[at].method == method && d->recent[at].line_type == line_type) /* no key is 0 */
+        return d->recent[at].index;
+    const uint32_t key[DVT_TUPLE] = {(uint32_t)method, (uint32_t)(method >> 32), line_type >> 3, line_type & 7};
+    uint32_t i = dvt_tuples_put(&d->frames, key);
+    d->recent[at].method = method;
+    d->recent[at].line_type = line_type;
+    d->recent[at].index = i;
+    return i;
+}
+
 static void add_frame(struct dec *d, struct jfr_r *r, struct jfr_values *v)
 {
     jfr_run(&d->meta, &d->plans[R_FRAME], r, v);
-    uint64_t method = v->v[FRAME_METHOD];
-    if (r->bad || v->v[FRAME_LINE] > INT32_MAX || v->v[FRAME_TYPE] > DVT_FRAME_SPECIAL) {
+    uint64_t method = v->v[FRAME_METHOD], line = v->v[FRAME_LINE], type = v->v[FRAME_TYPE];
+    if (r->bad || method == 0 || line > MAX_LINE || type > DVT_FRAME_SPECIAL) {
         jfr_fail(r);
         return;
     }
-    const uint32_t key[DVT_TUPLE] = {(uint32_t)method, (uint32_t)(method >> 32), (uint32_t)v->v[FRAME_LINE],
-                                     (uint32_t)v->v[FRAME_TYPE]};
-    uint32_t i = dvt_tuples_put(&d->frames, key);
+    uint32_t i = frame_index(d, method, (uint32_t)(line << 3 | type));
     if (i == UINT32_MAX) {
         d->rc = DVT_ENOMEM;
         jfr_fail(r);
@@ -573,6 +592,19 @@ static uintptr_t lay_out(struct fill *f, uintptr_t at)
     return at;
 }
 
+/* Page faults are what a large chunk's decoding would cost most: huge pages where there are some. Freed by free(). */
+static void *block_alloc(size_t n)
+{
+    const size_t huge = 2 << 20;
+    if (n < 2 * huge)
+        return malloc(n);
+    n = (n + huge - 1) / huge * huge;
+    void *p = aligned_alloc(huge, n);
+    if (p)
+        madvise(p, n, MADV_HUGEPAGE); /* refused where there are none: then it is slower */
+    return p;
+}
+
 static void copy(void *to, const void *from, size_t n)
 {
     if (n)
@@ -607,7 +639,7 @@ static int make_chunk(struct dec *d, const uint8_t *events, const uint8_t *end, 
     c->n_labels = d->counts[R_LABEL];
     c->n_links = d->counts[R_LINK];
     c->n_samples = d->counts[R_SAMPLE];
-    uint8_t *block = malloc(lay_out(&f, 0));
+    void *block = block_alloc(lay_out(&f, 0));
     f.label_scope = malloc((c->n_labels + 1ull) * sizeof *f.label_scope);
     f.link_scope = malloc((c->n_links + 1ull) * sizeof *f.link_scope);
     int rc = DVT_ENOMEM;

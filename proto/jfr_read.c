@@ -75,10 +75,13 @@ int dvt_jfr_get_head(const uint8_t *p, size_t n, struct jfr_head *ret)
 
 enum { MAX_DEPTH = 8, MAX_ATTRIBUTES = 16 };
 
+enum word { W_OTHER, W_CLASS, W_FIELD, W_NAME, W_ID, W_CONSTANT_POOL, W_DIMENSION }; /* what a name or key may be */
+
 struct tree {
     struct jfr_r r;
     struct jfr_meta *m;
     struct dvt_str *strings;
+    uint8_t *words; /* enum word of each string: told once, not at each use */
     uint64_t n_strings;
     uint32_t type;         /* of the class element we are in, 0 none */
     bool is_out_of_memory;
@@ -86,7 +89,7 @@ struct tree {
 
 static bool is(struct dvt_str s, const char *z)
 {
-    return dvt_str_eq(s, dvt_str(z));
+    return s.n > 0 && s.p[0] == z[0] && dvt_str_eq(s, dvt_str(z));
 }
 
 static struct dvt_str string_at(struct tree *t)
@@ -96,6 +99,25 @@ static struct dvt_str string_at(struct tree *t)
         return t->strings[i];
     jfr_fail(&t->r);
     return dvt_str("");
+}
+
+static enum word word_at(struct tree *t)
+{
+    uint64_t i = jfr_get(&t->r);
+    if (i < t->n_strings)
+        return t->words[i];
+    jfr_fail(&t->r);
+    return W_OTHER;
+}
+
+static uint8_t word_of(struct dvt_str s)
+{
+    static const char *const texts[] = {[W_CLASS] = "class", [W_FIELD] = "field", [W_NAME] = "name", [W_ID] = "id",
+                                        [W_CONSTANT_POOL] = "constantPool", [W_DIMENSION] = "dimension"};
+    for (uint8_t i = W_CLASS; i <= W_DIMENSION; i++)
+        if (is(s, texts[i]))
+            return i;
+    return W_OTHER;
 }
 
 static uint8_t type_id(struct tree *t, struct dvt_str s)
@@ -119,16 +141,17 @@ static void read_attributes(struct tree *t, struct attributes *a)
     if (n > MAX_ATTRIBUTES)
         jfr_fail(&t->r);
     for (uint64_t i = 0; i < n && !t->r.bad; i++) {
-        struct dvt_str k = string_at(t), v = string_at(t);
-        if (is(k, "name"))
+        enum word key = word_at(t);
+        struct dvt_str v = string_at(t);
+        if (key == W_NAME)
             a->name = v;
-        else if (is(k, "id"))
+        else if (key == W_ID)
             a->id = v;
-        else if (is(k, "class"))
+        else if (key == W_CLASS)
             a->class = v;
-        else if (is(k, "constantPool"))
+        else if (key == W_CONSTANT_POOL)
             a->is_pool = is(v, "true");
-        else if (is(k, "dimension"))
+        else if (key == W_DIMENSION)
             a->is_array = !is(v, "0");
     }
 }
@@ -142,6 +165,7 @@ static void open_class(struct tree *t, const struct attributes *a)
         return;
     }
     *type = (struct jfr_rtype){a->name, t->m->n_fields, 0, true};
+    t->m->last_type = id > t->m->last_type ? id : t->m->last_type;
     t->type = id;
 }
 
@@ -170,20 +194,19 @@ static void add_field(struct tree *t, const struct attributes *a)
 
 static void read_element(struct tree *t, int depth)
 {
-    struct dvt_str name = string_at(t);
+    enum word name = word_at(t);
     struct attributes a = {0};
     read_attributes(t, &a);
-    bool is_class = is(name, "class");
-    if (is_class)
+    if (name == W_CLASS)
         open_class(t, &a);
-    else if (is(name, "field"))
+    else if (name == W_FIELD)
         add_field(t, &a);
     uint64_t children = jfr_get(&t->r);
     if (children && depth == MAX_DEPTH)
         jfr_fail(&t->r);
     for (uint64_t i = 0; i < children && !t->r.bad; i++)
         read_element(t, depth + 1);
-    if (is_class)
+    if (name == W_CLASS)
         t->type = 0;
 }
 
@@ -200,13 +223,14 @@ static void read_tree(struct tree *t)
         return;
     }
     t->strings = calloc(t->n_strings + 1, sizeof *t->strings);
-    if (!t->strings) {
+    t->words = calloc(t->n_strings + 1, sizeof *t->words);
+    if (!t->strings || !t->words) {
         t->is_out_of_memory = true;
         jfr_fail(&t->r);
         return;
     }
     for (uint64_t i = 0; i < t->n_strings; i++)
-        t->strings[i] = dvt_jfr_get_string(&t->r);
+        t->words[i] = word_of(t->strings[i] = dvt_jfr_get_string(&t->r));
     read_element(t, 0);
 }
 
@@ -216,6 +240,7 @@ int dvt_jfr_meta_read(const uint8_t *p, size_t n, struct jfr_meta *ret, struct d
     memset(ret, 0, sizeof *ret);
     read_tree(&t);
     free(t.strings);
+    free(t.words);
     if (t.is_out_of_memory)
         return dvt_fail(err, DVT_ENOMEM, 0, "chunk: out of memory for its metadata");
     if (t.r.bad)
@@ -231,7 +256,7 @@ void dvt_jfr_meta_fini(struct jfr_meta *m)
 
 uint32_t dvt_jfr_type(const struct jfr_meta *m, const char *name)
 {
-    for (uint32_t i = 1; i < JFR_MAX_TYPES; i++)
+    for (uint32_t i = 1; i <= m->last_type; i++)
         if (m->types[i].is_known && is(m->types[i].name, name))
             return i;
     return 0;

@@ -70,7 +70,7 @@ enum { JFR_MAX_TYPES = 256, JFR_MAX_FIELDS = 48 }; /* ids below 256; fields of o
 struct jfr_meta {
     struct jfr_rtype types[JFR_MAX_TYPES]; /* by id */
     struct jfr_rfield *fields;             /* owned */
-    uint32_t n_fields, cap_fields;
+    uint32_t n_fields, cap_fields, last_type;
 };
 /* p[n]: the whole metadata event. Free with dvt_jfr_meta_fini, also after an error. Strings point into p. */
 int dvt_jfr_meta_read(const uint8_t *p, size_t n, struct jfr_meta *ret, struct dvt_err *err);

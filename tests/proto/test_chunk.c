@@ -126,7 +126,7 @@ static void test_extreme_numbers_survive(void)
     m->c.ledger.lost_samples = UINT64_MAX;
     memset(m->c.ledger.no_stack_by, 0xff, sizeof m->c.ledger.no_stack_by);
     m->c.processes[0].start_ticks = UINT64_MAX;
-    m->c.frames[2].line = INT32_MAX;
+    m->c.frames[2].line = DVT_CHUNK_MAX_LINE;
     m->c.scopes[0].serial = UINT64_MAX;
     expect_round_trip(&m->c, 1);
     made_free(m);

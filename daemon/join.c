@@ -37,8 +37,9 @@ static uint32_t top_row(const struct join_scopes *s, const uint32_t *stack, uint
     if (!n)
         return JOIN_NONE;
     uint32_t top = stack[n - 1];
-    if (n > 1 && s->serial[stack[n - 2]] == s->serial[top] && s->open[stack[n - 2]] < off)
-        return JOIN_AMBIGUOUS;
+    for (uint32_t k = n - 1; k-- > 0 && s->serial[stack[k]] == s->serial[top];)
+        if (s->open[stack[k]] < off)
+            return JOIN_AMBIGUOUS;
     return top;
 }
 

@@ -38,8 +38,7 @@ static bool find_group(const char *name, gid_t *ret)
 
 static int open_directory(const char *dir, const char *group, int *ret_fd, struct dvt_err *err)
 {
-    bool made = mkdir(dir, 0750) == 0;
-    if (!made && errno != EEXIST)
+    if (mkdir(dir, 0750) && errno != EEXIST)
         return dvt_fail(err, DVT_EIO, errno, "cannot make directory %s: %s", dir, strerror(errno));
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
@@ -55,7 +54,7 @@ static int open_directory(const char *dir, const char *group, int *ret_fd, struc
     else if (st.st_mode & S_IWOTH)
         r = dvt_fail(err, DVT_EPERM, 0, "%s can be written by everybody: choose a directory of your own with --socket",
                      dir);
-    else if (made && group[0] && find_group(group, &gid) && fchown(fd, (uid_t)-1, gid))
+    else if (group[0] && st.st_uid == geteuid() && find_group(group, &gid) && fchown(fd, (uid_t)-1, gid))
         r = dvt_fail(err, DVT_EPERM, errno, "cannot give %s to group %s: %s", dir, group, strerror(errno));
     if (r)
         close(fd);

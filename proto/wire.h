@@ -220,6 +220,9 @@ struct dvt_shim_counts {
 struct dvt_buf {
     uint8_t *p;
     size_t n, cap, max;
+    void *work; /* [work_cap] the encoders' working memory, kept so that a sender's batches cost no page
+                   faults */
+    size_t work_cap;
 };
 void dvt_buf_init(struct dvt_buf *b, size_t max);
 void dvt_buf_fini(struct dvt_buf *b);

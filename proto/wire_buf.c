@@ -18,6 +18,7 @@ void dvt_buf_init(struct dvt_buf *b, size_t max)
 void dvt_buf_fini(struct dvt_buf *b)
 {
     free(b->p);
+    free(b->work);
     *b = (struct dvt_buf){0};
 }
 
@@ -53,6 +54,16 @@ int dvt_buf_append(struct dvt_buf *b, const void *p, size_t n)
         memcpy(b->p + b->n, p, n);
     b->n += n;
     return 0;
+}
+
+void *dvt_buf_work(struct dvt_buf *b, size_t n)
+{
+    if (n <= b->work_cap)
+        return b->work;
+    free(b->work); /* its content is of no use any more */
+    b->work = malloc(n);
+    b->work_cap = b->work ? n : 0;
+    return b->work;
 }
 
 static int pack_write(void *data, const char *p, size_t n)

@@ -23,6 +23,9 @@ void dvt_pack_begin(struct dvt_packer *k, struct dvt_buf *b);
 /* 0, or the first failure after taking back what was written. */
 int dvt_pack_end(struct dvt_packer *k);
 
+/* Working memory of n bytes, valid until the next call with the same buffer; NULL if there is none. */
+void *dvt_buf_work(struct dvt_buf *b, size_t n);
+
 /* The frame of a message: [type, map of n_pairs]; the pairs follow. */
 void dvt_pack_message(struct dvt_packer *k, enum dvt_msg_type type, size_t n_pairs);
 /* A pair's key followed by an integer. */

@@ -9,8 +9,6 @@
 #include "wire_intern.h"
 #include "wire_scopes.h"
 
-#include <stdlib.h>
-
 /* Shims keep one copy of a name: an address met before needs no look at the bytes. */
 struct seen_name {
     const char *p;
@@ -19,7 +17,7 @@ struct seen_name {
 };
 enum { N_SEEN = 64 };
 
-/* All working memory of one call, from one allocation. */
+/* All that one call works on, in the buffer's working memory. */
 struct work {
     const struct dvt_scope_rec *v;
     size_t n;
@@ -43,11 +41,11 @@ static int check(const struct dvt_scope_rec *v, size_t n)
     return 0;
 }
 
-static int work_init(struct work *w, const struct dvt_scope_rec *v, size_t n)
+static int work_init(struct work *w, struct dvt_buf *b, const struct dvt_scope_rec *v, size_t n)
 {
     uint32_t n_slots = dvt_intern_slots(n);
     size_t cols_bytes = DVT_N_SCOPES_COLS * n * sizeof(uint64_t);
-    char *p = malloc(cols_bytes + 3 * (n_slots + n) * sizeof(uint32_t));
+    char *p = dvt_buf_work(b, cols_bytes + 3 * (n_slots + n) * sizeof(uint32_t));
     if (!p)
         return DVT_ENOMEM;
     *w = (struct work){.v = v, .n = n};
@@ -59,11 +57,6 @@ static int work_init(struct work *w, const struct dvt_scope_rec *v, size_t n)
     for (size_t i = 0; i < 3; i++)
         *tables[i] = (struct dvt_intern){u + i * n_slots, u + 3 * n_slots + i * n, n_slots - 1, 0};
     return 0;
-}
-
-static void work_fini(struct work *w)
-{
-    free(w->col[0]);
 }
 
 /* ---- what is the same ---- */
@@ -257,7 +250,7 @@ int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_
     struct dvt_packer k;
     int rc = check(v, n);
     if (!rc)
-        rc = work_init(&w, v, n);
+        rc = work_init(&w, b, v, n);
     if (rc)
         return rc;
     for (size_t i = 0; i < n; i++) {
@@ -278,6 +271,5 @@ int dvt_wire_put_scopes(struct dvt_buf *b, uint32_t tid, uint32_t epoch, uint64_
     if (w.n_with_links > 0)
         pack_links(&k, &w);
     pack_cols(&k, &w);
-    work_fini(&w);
     return dvt_pack_end(&k);
 }

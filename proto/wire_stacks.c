@@ -8,8 +8,6 @@
 #include "wire_cols.h"
 #include "wire_fields.h"
 
-#include <stdlib.h>
-
 enum {
     KEY_TID = 1,
     KEY_EPOCH = 2,
@@ -93,7 +91,7 @@ int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const s
     int rc = check(v, n, &n_frames);
     if (rc)
         return rc;
-    uint64_t *col = malloc((n_frames > n ? n_frames : n + 1) * sizeof *col);
+    uint64_t *col = dvt_buf_work(b, (n_frames > n ? n_frames : n + 1) * sizeof *col);
     if (!col)
         return DVT_ENOMEM;
     dvt_pack_begin(&k, b);
@@ -105,7 +103,6 @@ int dvt_wire_put_stacks(struct dvt_buf *b, uint32_t tid, uint32_t epoch, const s
     pack_stack_cols(&k, v, n, col);
     pack_frame_col(&k, v, n, KEY_CODE, col);
     pack_frame_col(&k, v, n, KEY_LINE, col);
-    free(col);
     return dvt_pack_end(&k);
 }
 

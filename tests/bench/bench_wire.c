@@ -3,8 +3,8 @@
  *
  * The peer is what a plain design would send: one msgpack array of five integers for each scope (name, start,
  * duration, thread, trace reference), packed into an sbuffer and unpacked by msgpack_unpack_next. Ours
- * carries more (ids, parent, ring offsets, labels, flags). Each figure is the best of several rounds over a
- * batch of 1,000 scopes.
+ * carries more (ids, parent, ring offsets, labels, flags). Each figure is the best of many short rounds over
+ * a batch of 1,000 scopes.
  *
  * Prints ns a scope and the ratios to the peer. The target is on the way of a scope from shim to join,
  * encoding and decoding together, without the MAC; exits with 1 if it is missed.
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { N_SCOPES = 1000, N_ROUNDS = 15, N_REPEATS = 200, N_NAMES = 12, N_TENANTS = 6 };
+enum { N_SCOPES = 1000, N_ROUNDS = 200, N_REPEATS = 15, N_NAMES = 12, N_TENANTS = 6 };
 #define TARGET_RATIO 0.2
 
 static struct dvt_scope_rec scopes[N_SCOPES];

@@ -311,9 +311,15 @@ static int parse_flags(struct config *c, int argc, char *const argv[], bool conf
 
 /* ---- defaults ---- */
 
-struct config_env config_env_here(void)
+struct config_env config_env_here(char cwd[CONFIG_PATH])
 {
-    return (struct config_env){getenv("HOME"), getenv("XDG_STATE_HOME"), getenv("XDG_RUNTIME_DIR"), (uint32_t)getuid()};
+    if (!getcwd(cwd, CONFIG_PATH))
+        snprintf(cwd, CONFIG_PATH, ".");
+    return (struct config_env){.home = getenv("HOME"),
+                               .xdg_state = getenv("XDG_STATE_HOME"),
+                               .xdg_runtime = getenv("XDG_RUNTIME_DIR"),
+                               .cwd = cwd,
+                               .uid = (uint32_t)getuid()};
 }
 
 static bool is_set(const char *s)
@@ -348,6 +354,19 @@ static int fill_paths(struct config *c, const struct config_env *env, struct dvt
     return 0;
 }
 
+/* Shims and the CLI are told these paths, and run elsewhere. */
+static int make_absolute(char *path, size_t cap, const char *cwd, const char *name, struct dvt_err *err)
+{
+    char absolute[2 * CONFIG_PATH];
+    if (path[0] == '/' || !cwd)
+        return 0;
+    int n = snprintf(absolute, sizeof absolute, "%s/%s", cwd, path);
+    if ((size_t)n >= cap)
+        return dvt_fail(err, DVT_EINVAL, 0, "%s: %s is longer than %zu bytes", name, absolute, cap - 1);
+    memcpy(path, absolute, (size_t)n + 1);
+    return 0;
+}
+
 int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret, struct dvt_err *err)
 {
     struct config c = {.hz = 99,
@@ -368,6 +387,10 @@ int config_parse(int argc, char *const argv[], const struct config_env *env, str
                      c.hz, DVT_MAX_HZ);
     if (r == 0 && !c.help && !c.version)
         r = fill_paths(&c, env, err);
+    if (r == 0)
+        r = make_absolute(c.store, sizeof c.store, env->cwd, "store", err);
+    if (r == 0)
+        r = make_absolute(c.socket, CONFIG_SOCKET, env->cwd, "socket", err);
     if (r == 0)
         *ret = c;
     return r;

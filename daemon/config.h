@@ -33,9 +33,11 @@ struct config {
 
 struct config_env { /* injected for tests */
     const char *home, *xdg_state, *xdg_runtime; /* may be NULL */
+    const char *cwd; /* relative paths are of it */
     uint32_t uid;
 };
-struct config_env config_env_here(void);
+/* cwd[CONFIG_PATH] is filled. */
+struct config_env config_env_here(char cwd[CONFIG_PATH]);
 
 /* Reads --config's file, if any, then the flags. DVT_EINVAL; DVT_EIO for an unreadable file. */
 int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret, struct dvt_err *err);

@@ -208,6 +208,14 @@ static uint64_t segment_bytes(const char *store)
     return sum;
 }
 
+static uint32_t count_shims(const struct control *ctl)
+{
+    uint32_t n = 0;
+    for (const struct conn *c = ctl->conns; c; c = c->next)
+        n += c->proc != NULL;
+    return n;
+}
+
 static void send_status(struct control *ctl, struct conn *c)
 {
     struct report *report = board_get_report(ctl->c.board);
@@ -227,7 +235,7 @@ static void send_status(struct control *ctl, struct conn *c)
                            .n_threads = n_threads,
                            .edge = &edge,
                            .pid = (uint32_t)getpid(),
-                           .n_sessions = ctl->n_conns,
+                           .n_sessions = count_shims(ctl),
                            .store_bytes = segment_bytes(ctl->c.config->store),
                            .uptime_ns = monotonic_ns() - ctl->start_ns,
                            .endpoint = ctl->c.endpoint,

@@ -27,7 +27,8 @@ int main(int argc, char **argv)
 {
     struct config config;
     struct dvt_err err = {0};
-    struct config_env env = config_env_here();
+    char cwd[CONFIG_PATH];
+    struct config_env env = config_env_here(cwd);
     int r = config_parse(argc, argv, &env, &config, &err);
     if (r) {
         fprintf(stderr, "dovetaild: %s\n", err.text);

@@ -98,6 +98,24 @@ static void test_socket_path_leaves_room_for_the_message_socket(void)
     expect_error(words, "1 to 102 bytes");
 }
 
+static void test_relative_paths_are_of_the_working_directory(void)
+{
+    struct config c;
+    const struct config_env env = {.home = "/home/u", .cwd = "/work/here", .uid = 5};
+    CU_ASSERT_EQUAL_FATAL(parse(&env, "--store s --socket run/c.sock", &c, NULL), 0);
+    CU_ASSERT_STRING_EQUAL(c.store, "/work/here/s");
+    CU_ASSERT_STRING_EQUAL(c.socket, "/work/here/run/c.sock");
+    char deep[200];
+    struct config_env far = env;
+    struct dvt_err err = {0};
+    memset(deep, 'd', sizeof deep);
+    deep[0] = '/';
+    deep[95] = 0;
+    far.cwd = deep;
+    CU_ASSERT_EQUAL(parse(&far, "--socket run/c.sock", &c, &err), DVT_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "socket"));
+}
+
 static void test_sizes_are_read_with_units(void)
 {
     uint64_t v = 1;
@@ -178,6 +196,7 @@ int main(void)
         {"a rate above the limit needs --force", test_rate_above_the_limit_needs_force},
         {"wrong flags are named", test_wrong_flags_are_named},
         {"the socket path leaves room for the message socket", test_socket_path_leaves_room_for_the_message_socket},
+        {"relative paths are of the working directory", test_relative_paths_are_of_the_working_directory},
         {"sizes are read with units", test_sizes_are_read_with_units},
         {"the file is read, and flags win", test_file_is_read_and_flags_win},
         {"errors of the file say where", test_errors_of_the_file_say_where},

@@ -15,6 +15,7 @@ struct chain { /* one resolved sample */
 };
 
 static struct victim victim;
+static bool kernel_is_allowed; /* perf_event_paranoid above 1 without privilege: user code only */
 static struct symbols *symbols;
 
 static int set_up(void)
@@ -34,7 +35,7 @@ static void start_bytes(const char *program, const char *what, bool second_threa
     char path[512];
     snprintf(path, sizeof path, "%s/tests/%s", BINARY_DIR, program);
     char *argv[] = {path, (char *)(uintptr_t)what, NULL};
-    victim_start(&victim, argv, stack_bytes, true, second_thread, N);
+    victim_start(&victim, argv, stack_bytes, kernel_is_allowed, second_thread, N);
     victim_stop(&victim); /* everything must work after the process is gone */
     CU_ASSERT_EQUAL(victim.n_samples, N);
     CU_ASSERT_PTR_NOT_NULL(victim.process.map);
@@ -52,12 +53,18 @@ static struct chain resolve(const struct sample *s)
     return c;
 }
 
+/* libc's own functions have names only where its debug information is installed: "libc" stands for any of them. */
+static bool is_called(const struct symbols_frame *f, const char *name)
+{
+    return !strcmp(name, "libc") ? !strcmp(f->module, "libc.so.6") : !strcmp(f->name, name);
+}
+
 /* Do the frames end with names[], leaf first? */
 static bool ends_with(const struct chain *c, const char *const *names, uint32_t n)
 {
     bool same = c->n >= n;
     for (uint32_t i = 0; same && i < n; i++)
-        same = !strcmp(c->frames[c->n - n + i].name, names[i]);
+        same = is_called(&c->frames[c->n - n + i], names[i]);
     return same;
 }
 
@@ -90,7 +97,7 @@ static const struct symbols_frame *find_frame(const struct chain *c, const char 
 static void test_chain_with_inlined_functions_reaches_start(void)
 {
     start("victim", "chain");
-    ASSERT_CHAINS("holder", "caller", "burn", "main", "__libc_start_call_main", "__libc_start_main", "_start");
+    ASSERT_CHAINS("holder", "caller", "burn", "main", "libc", "__libc_start_main", "_start");
     uint32_t inlined = 0;
     for (uint32_t i = 0; i < victim.n_samples; i++) {
         struct chain c = resolve(victim.samples[i]);
@@ -105,7 +112,7 @@ static void test_chain_with_inlined_functions_reaches_start(void)
 static void test_chain_without_debug_information_has_symbol_names(void)
 {
     start("victim_nodebug", "chain");
-    ASSERT_CHAINS("caller", "burn", "main", "__libc_start_call_main", "__libc_start_main", "_start");
+    ASSERT_CHAINS("caller", "burn", "main", "libc", "__libc_start_main", "_start");
     victim_free(&victim);
 }
 
@@ -118,7 +125,7 @@ static void test_stripped_program_has_module_and_function_address(void)
     for (uint32_t i = 0; i < victim.n_samples; i++) {
         struct chain c = resolve(victim.samples[i]);
         const char *leaf = c.n >= 7 ? c.frames[c.n - 7].name : "";
-        same += !c.truncated && !strcmp(c.frames[c.n - 3].name, "__libc_start_call_main") &&
+        same += !c.truncated && is_called(&c.frames[c.n - 2], "__libc_start_main") &&
                 !strncmp(leaf, "victim_stripped+0x", 18) && leaf == first.frames[first.n - 7].name;
     }
     CU_ASSERT(same * 100 >= N * 95u);
@@ -128,8 +135,7 @@ static void test_stripped_program_has_module_and_function_address(void)
 static void test_mangled_names_are_readable(void)
 {
     start("victim", "cxx");
-    ASSERT_CHAINS("shop::Order::discount(int)", "shop::tax", "main", "__libc_start_call_main",
-                  "__libc_start_main", "_start");
+    ASSERT_CHAINS("shop::Order::discount(int)", "shop::tax", "main", "libc", "__libc_start_main", "_start");
     victim_free(&victim);
 }
 
@@ -167,7 +173,7 @@ static void test_chain_of_a_thread_reaches_its_entry(void)
     uint32_t good = 0;
     for (uint32_t i = 0; i < victim.n_samples; i++) {
         struct chain c = resolve(victim.samples[i]);
-        good += !c.truncated && find_frame(&c, "on_thread") && strstr(c.frames[c.n - 1].name, "clone");
+        good += !c.truncated && find_frame(&c, "on_thread") && is_called(&c.frames[c.n - 1], "libc");
     }
     CU_ASSERT(good * 100 >= N * 98u);
     victim_free(&victim);
@@ -309,7 +315,7 @@ static void test_cpython_chain_shows_evaluation_and_counts_above_it(void)
     enum { START_UP = 200, ALL = 600 };
     char *argv[] = {"/usr/bin/python3", "-S", "-E", "-c",
                     "def f(n):\n  return sum(len(repr(i)) for i in range(n))\nwhile True: f(1000)", NULL};
-    victim_start(&victim, argv, 16384, true, false, ALL);
+    victim_start(&victim, argv, 16384, kernel_is_allowed, false, ALL);
     bool has_eval = find_eval(victim.pid, &victim.process.eval_lo, &victim.process.eval_hi);
     victim_stop(&victim);
     CU_ASSERT_TRUE(has_eval);
@@ -331,9 +337,9 @@ static void test_memory_stays_below_the_cap(void)
     CU_ASSERT(symbols_bytes(symbols) > 10000);
 }
 
-static int perf_errno(void)
+static int perf_errno(bool kernel)
 {
-    int fd = victim_open_event(0, STACK_BYTES, true, false), e = errno;
+    int fd = victim_open_event(0, STACK_BYTES, kernel, false), e = errno;
     if (fd < 0)
         return e;
     close(fd);
@@ -342,10 +348,11 @@ static int perf_errno(void)
 
 int main(void)
 {
-    if (perf_errno()) {
-        fprintf(stderr, "skipped: perf events of kernel and user code do not open here: %s\n", strerror(perf_errno()));
+    if (perf_errno(false)) {
+        fprintf(stderr, "skipped: perf events of own code do not open here: %s\n", strerror(perf_errno(false)));
         return 77;
     }
+    kernel_is_allowed = perf_errno(true) == 0;
     CU_initialize_registry();
     CU_pSuite s = CU_add_suite("symbols", set_up, tear_down);
     CU_ADD_TEST(s, test_chain_with_inlined_functions_reaches_start);
@@ -355,7 +362,10 @@ int main(void)
     CU_ADD_TEST(s, test_chain_through_signal_handler_reaches_start);
     CU_ADD_TEST(s, test_chain_through_vdso_reaches_start);
     CU_ADD_TEST(s, test_chain_of_a_thread_reaches_its_entry);
-    CU_ADD_TEST(s, test_kernel_frames_come_before_the_call_that_entered);
+    if (kernel_is_allowed)
+        CU_ADD_TEST(s, test_kernel_frames_come_before_the_call_that_entered);
+    else
+        fprintf(stderr, "without kernel frames: perf events of kernel code do not open here\n");
     CU_ADD_TEST(s, test_stack_copy_too_small_is_truncated_not_guessed);
     CU_ADD_TEST(s, test_more_frames_than_room_are_truncated);
     CU_ADD_TEST(s, test_without_stack_bytes_only_the_leaf_is_named);

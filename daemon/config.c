@@ -173,7 +173,7 @@ static int set_help(struct config *c, const char *t, struct dvt_err *err)
 
 static const struct option options[] = {
     {"store", "DIR", set_store, "where traces are kept ($XDG_STATE_HOME/dovetail; root: /var/lib/dovetail)", false},
-    {"socket", "PATH", set_socket, "control socket ($XDG_RUNTIME_DIR/dovetail/control.sock; root: /run/...)", false},
+    {"socket", "PATH", set_socket, "control socket ($DOVETAIL_SOCKET, else $XDG_RUNTIME_DIR or /run /dovetail/control.sock)", false},
     {"config", "FILE", set_file, "file of `name = value` lines, with the names of these options", true},
     {"hz", "N", set_hz, "samples per second of CPU time of each thread (99)", false},
     {"event", "NAME", set_event, "libpfm4 name of what to sample by, NAME@COUNT for a period (cpu-clock)", false},
@@ -318,6 +318,7 @@ struct config_env config_env_here(char cwd[CONFIG_PATH])
     return (struct config_env){.home = getenv("HOME"),
                                .xdg_state = getenv("XDG_STATE_HOME"),
                                .xdg_runtime = getenv("XDG_RUNTIME_DIR"),
+                               .socket = getenv("DOVETAIL_SOCKET"),
                                .cwd = cwd,
                                .uid = (uint32_t)getuid()};
 }
@@ -342,7 +343,9 @@ static int fill_paths(struct config *c, const struct config_env *env, struct dvt
             return dvt_fail(err, DVT_EINVAL, 0, "no place for the store: set HOME or give --store DIR");
     }
     if (!c->socket[0]) {
-        if (env->uid == 0)
+        if (is_set(env->socket))
+            m = snprintf(c->socket, sizeof c->socket, "%s", env->socket);
+        else if (env->uid == 0)
             m = snprintf(c->socket, sizeof c->socket, "/run/dovetail/control.sock");
         else if (is_set(env->xdg_runtime))
             m = snprintf(c->socket, sizeof c->socket, "%s/dovetail/control.sock", env->xdg_runtime);
@@ -350,7 +353,7 @@ static int fill_paths(struct config *c, const struct config_env *env, struct dvt
             m = snprintf(c->socket, sizeof c->socket, "/tmp/dovetail-%u/control.sock", env->uid);
     }
     if (n >= CONFIG_PATH || m >= CONFIG_SOCKET)
-        return dvt_fail(err, DVT_EINVAL, 0, "the default path is too long: give --store and --socket");
+        return dvt_fail(err, DVT_EINVAL, 0, "the default path is too long: give --store and a short --socket");
     return 0;
 }
 

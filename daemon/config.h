@@ -33,6 +33,7 @@ struct config {
 
 struct config_env { /* injected for tests */
     const char *home, *xdg_state, *xdg_runtime; /* may be NULL */
+    const char *socket; /* $DOVETAIL_SOCKET: shims and CLI look there first, so the daemon listens there */
     const char *cwd; /* relative paths are of it */
     uint32_t uid;
 };

@@ -50,6 +50,10 @@ static void test_default_places_follow_user_and_environment(void)
     CU_ASSERT_EQUAL_FATAL(parse(&xdg, "", &c, NULL), 0);
     CU_ASSERT_STRING_EQUAL(c.store, "/x/dovetail");
     CU_ASSERT_STRING_EQUAL(c.socket, "/y/dovetail/control.sock");
+    struct config_env told = xdg;
+    told.socket = "/told/c.sock";
+    CU_ASSERT_EQUAL_FATAL(parse(&told, "", &c, NULL), 0);
+    CU_ASSERT_STRING_EQUAL(c.socket, "/told/c.sock");
     const struct config_env nobody = {.uid = 5};
     struct dvt_err err = {0};
     CU_ASSERT_EQUAL(parse(&nobody, "", &c, &err), DVT_EINVAL);

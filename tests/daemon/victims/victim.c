@@ -11,7 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#if __has_attribute(noclone)
 #define NOINLINE __attribute__((noinline, noclone))
+#else
+#define NOINLINE __attribute__((noinline))
+#endif
 
 static volatile uint64_t sink;
 static volatile int stop; /* never set: keeps the compiler from seeing that nothing returns */

@@ -10,7 +10,12 @@
 
 #include "pipeline_rig.h"
 
-enum { HISTORIES = 10000, MAX_THREADS = 3, MAX_SCOPES = 200, MAX_SAMPLES = 200, MAX_OPEN = 8, STEPS = 120 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HISTORIES = 1000 }; /* each takes 20 times as long */
+#else
+enum { HISTORIES = 10000 };
+#endif
+enum { MAX_THREADS = 3, MAX_SCOPES = 200, MAX_SAMPLES = 200, MAX_OPEN = 8, STEPS = 120 };
 
 struct life { /* of one thread */
     struct dvt_scope_rec open[MAX_OPEN], closed[MAX_SCOPES];

@@ -92,7 +92,9 @@ struct dvt_chunk {
 
 /* Keys in the chunk's constant pools are *key_base + index; *key_base is advanced by what was used, and wraps
  * below INT32_MAX. One key base for all chunks of a store (the JDK's parser carries pool values over between
- * adjacent chunks, so a key must not change its meaning). Appends to out. DVT_ELIMIT above out->max. */
+ * adjacent chunks, so a key must not change its meaning). Appends to out. DVT_ELIMIT above out->max, DVT_EINVAL if the tables
+ * contradict each other (chunk_check.h). Ticks are the times themselves, and the JDK (25) takes the first chunk's offset to UNIX
+ * time for a whole file: chunks in one file must have the same unix_offset_ns. */
 int dvt_chunk_encode(const struct dvt_chunk *c, uint32_t *key_base, struct dvt_buf *out, struct dvt_err *err);
 
 /* Size in bytes of the chunk that begins at p (from its header), if n bytes hold a whole plausible header and it is

@@ -355,6 +355,53 @@ void dvt_py_changed(bool going_back)
     end(l, &s);
 }
 
+void dvt_py_pushed(const struct dvt_py_mark *m)
+{
+    struct saved s;
+    if (dvt_py_quiet())
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    if (!l->overflow && in_step(l, context_now())) {
+        struct dvt_py_mark copy = *m;
+        Py_XINCREF(copy.owner);
+        Py_XINCREF(copy.context);
+        top_res(l)->looked = true;
+        push(l, &copy);
+    }
+    end(l, &s);
+}
+
+/* True if the top entry is `left`'s and what is below it in the residency is now_owner's. */
+static bool is_plain_pop(struct lane *l, PyObject *left, PyObject *now_owner)
+{
+    uint32_t first = top_res(l)->first;
+    if (l->n <= first || l->entries[l->n - 1].mark.owner != left)
+        return false;
+    return l->n - 1 == first ? !now_owner : l->entries[l->n - 2].mark.owner == now_owner;
+}
+
+void dvt_py_popped(PyObject *left, PyObject *now_owner)
+{
+    struct saved s;
+    if (dvt_py_quiet())
+        return;
+    struct lane *l = begin(&s);
+    if (!l)
+        return;
+    if (!l->overflow && in_step(l, context_now())) {
+        if (is_plain_pop(l, left, now_owner)) {
+            pop_to(l, l->n - 1);
+            if (!now_owner)
+                hide_below(l);
+        } else {
+            follow(l, true);
+        }
+    }
+    end(l, &s);
+}
+
 void dvt_py_switched(void)
 {
     struct saved s;
@@ -365,14 +412,6 @@ void dvt_py_switched(void)
         return;
     restart(l);
     end(l, &s);
-}
-
-const struct dvt_py_mark *dvt_py_lane_top(void)
-{
-    struct lane *l = tl;
-    if (!l || l->busy || l->overflow || l->n == 0 || top_res(l)->context != context_now() || l->n <= top_res(l)->first)
-        return NULL;
-    return &l->entries[l->n - 1].mark;
 }
 
 void dvt_py_lane_after_fork(void)

@@ -23,11 +23,12 @@
 void dvt_py_entered(PyObject *before, PyObject *context);
 void dvt_py_left(PyObject *context);
 void dvt_py_changed(bool going_back);
+/* The same where it is known what changed, for the shim's own scopes while OpenTelemetry is not in use: m (borrowed) has become
+ * current inside what was; `left` no longer is and now_owner (NULL: nothing) is again. */
+void dvt_py_pushed(const struct dvt_py_mark *m);
+void dvt_py_popped(PyObject *left, PyObject *now_owner);
 /* The thread now runs something else altogether: a greenlet switch, a fork's child. */
 void dvt_py_switched(void);
-
-/* The mark of the innermost scope if it is certainly the current one, borrowed; NULL: ask dvt_py_mark_now. */
-const struct dvt_py_mark *dvt_py_lane_top(void);
 
 /* In a fork's child: forgets what was open in the parent and opens again. */
 void dvt_py_lane_after_fork(void);

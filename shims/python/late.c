@@ -5,10 +5,14 @@
 #include "late.h"
 #include "scope.h"
 
-enum { MAX_BAGGAGE = DVT_MAX_LABELS };
+enum { MAX_BAGGAGE = DVT_MAX_LABELS, RECENT = 64 };
 
 static struct {
     PyObject *names; /* str -> int, the address of its struct dvt_name */
+    struct {
+        PyObject *str; /* strong */
+        const struct dvt_name *name;
+    } recent[RECENT]; /* in front of it, by the str's address */
     const struct dvt_name *empty_name;
     PyObject *s_name, *s_labels;
     PyObject *baggage_dict_key; /* opentelemetry.baggage's key in the context dict, once that module is loaded */
@@ -71,13 +75,18 @@ static const struct dvt_name *intern(PyObject *str)
 
 const struct dvt_name *dvt_py_name(PyObject *str)
 {
+    size_t at = ((uintptr_t)str >> 4) % RECENT;
     if (!str || !PyUnicode_CheckExact(str))
         return NULL;
+    if (g.recent[at].str == str)
+        return g.recent[at].name;
     PyObject *address = PyDict_GetItemWithError(g.names, str);
-    if (address)
-        return PyLong_AsVoidPtr(address);
     PyErr_Clear();
-    return intern(str);
+    const struct dvt_name *name = address ? PyLong_AsVoidPtr(address) : intern(str);
+    Py_INCREF(str);
+    Py_XSETREF(g.recent[at].str, str);
+    g.recent[at].name = name;
+    return name;
 }
 
 const struct dvt_name *dvt_py_mark_name(const struct dvt_py_mark *m)

@@ -178,14 +178,14 @@ static bool fill_span(struct dvt_py_mark *m, PyObject *span, const struct dvt_py
     return true;
 }
 
-static void fill_scope(struct dvt_py_mark *m, struct dvt_py_scope *s)
+struct dvt_py_mark dvt_py_mark_of(struct dvt_py_scope *s)
 {
-    m->trace = s->trace;
-    m->span = s->span;
-    m->parent = s->parent;
-    m->flags = s->flags;
-    m->own = true;
-    m->owner = Py_NewRef((PyObject *)s);
+    return (struct dvt_py_mark){.owner = (PyObject *)s,
+                                .trace = s->trace,
+                                .span = s->span,
+                                .parent = s->parent,
+                                .flags = s->flags,
+                                .own = true};
 }
 
 bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
@@ -197,8 +197,8 @@ bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
     bool scope_is_inner = scope && (!span || scope->outer_span == span);
     bool found = !scope_is_inner && span && fill_span(&m, span, like);
     if (!found && scope) {
-        m = (struct dvt_py_mark){0};
-        fill_scope(&m, scope);
+        m = dvt_py_mark_of(scope);
+        Py_INCREF(m.owner);
         found = true;
     }
     if (found && context && dvt_py_wants_baggage())

@@ -33,6 +33,9 @@ bool dvt_py_otel_bound(void);
 /* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. `like` (may be NULL)
  * is a mark whose ids are taken over if its owner is the same object. */
 bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like);
+/* The mark of a Scope, without references of its own. */
+struct dvt_py_scope;
+struct dvt_py_mark dvt_py_mark_of(struct dvt_py_scope *scope);
 void dvt_py_mark_drop(struct dvt_py_mark *m);
 /* The span object OpenTelemetry has current (any, also an invalid one), strong, or NULL. */
 PyObject *dvt_py_otel_span_now(void);

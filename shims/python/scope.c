@@ -187,16 +187,11 @@ static void scope_dealloc(PyObject *self)
 
 /* ---- entering and leaving ---- */
 
-/* Trace, parent and flags: those of traceparent=, else of what is current, else a new trace. */
-static void take_ids(struct dvt_py_scope *s)
+/* Trace, parent and flags: those of traceparent=, else of what is around, else a new trace. */
+static void take_ids(struct dvt_py_scope *s, const struct dvt_py_mark *around)
 {
-    struct dvt_py_mark now = {0};
-    const struct dvt_py_mark *around = dvt_py_lane_top();
-    if (!s->remote_given && !around && dvt_py_mark_now(&now, NULL))
-        around = &now;
     s->span = new_span();
-    s->flags = s->always ? DVT_SCOPE_ALWAYS : 0;
-    s->flags |= s->n_links ? DVT_SCOPE_SHARED : 0;
+    s->flags = (s->always ? DVT_SCOPE_ALWAYS : 0) | (s->n_links ? DVT_SCOPE_SHARED : 0);
     if (s->remote_given) {
         s->trace = s->remote_trace;
         s->parent = s->remote_span;
@@ -207,28 +202,58 @@ static void take_ids(struct dvt_py_scope *s)
         s->flags |= (around->flags & DVT_SCOPE_UNSAMPLED) | (around->remote ? DVT_SCOPE_REMOTE_PARENT : 0);
     } else {
         s->trace = new_trace();
-        memset(&s->parent, 0, sizeof s->parent);
         s->flags |= DVT_SCOPE_ROOT;
     }
-    dvt_py_mark_drop(&now);
 }
 
-static PyObject *outer_now(void)
+/* The variable's value, strong; NULL if there is none or it is None, as leaving the outermost scope sets it. */
+static PyObject *own_now(void)
 {
     PyObject *value = NULL;
     if (PyContextVar_Get(dvt_py_own_var(), NULL, &value) < 0)
         PyErr_Clear();
+    if (value == Py_None)
+        Py_CLEAR(value);
     return value;
 }
 
+static struct dvt_py_scope *as_scope(PyObject *value)
+{
+    return value && Py_TYPE(value) == &dvt_py_scope_type ? (struct dvt_py_scope *)value : NULL;
+}
+
 /* Without memory for it, the scope is just not there: nothing fails towards the application. */
-static void set_own(PyObject *value, bool going_back)
+static bool set_own(PyObject *value)
 {
     PyObject *token = PyContextVar_Set(dvt_py_own_var(), value);
     PyErr_Clear();
     Py_XDECREF(token); /* leaving sets the outer value again: that works where a token would not, and is cheaper */
-    if (token && dvt_py_here())
-        dvt_py_changed(going_back);
+    return token && dvt_py_here();
+}
+
+/* With OpenTelemetry in use the mark of what is around must be asked for; else it is the outer scope. */
+static void enter_with_otel(struct dvt_py_scope *s)
+{
+    struct dvt_py_mark around;
+    bool found = dvt_py_mark_now(&around, NULL);
+    take_ids(s, found ? &around : NULL);
+    if (found)
+        dvt_py_mark_drop(&around);
+    s->outer_span = dvt_py_otel_span_now();
+    if (set_own((PyObject *)s))
+        dvt_py_changed(false);
+}
+
+static void enter_alone(struct dvt_py_scope *s)
+{
+    struct dvt_py_scope *outer = as_scope(s->outer);
+    struct dvt_py_mark mark;
+    if (outer)
+        mark = dvt_py_mark_of(outer);
+    take_ids(s, outer ? &mark : NULL);
+    mark = dvt_py_mark_of(s);
+    if (set_own((PyObject *)s))
+        dvt_py_pushed(&mark);
 }
 
 /* Returns the scope that is now current, strong: this one, or a further entry of it. */
@@ -241,25 +266,32 @@ static PyObject *enter(PyObject *self)
     if (entered != self)
         s->origin = Py_NewRef(self);
     s->used = true;
-    take_ids(s);
-    s->outer = outer_now();
-    s->outer_span = dvt_py_otel_bound() ? dvt_py_otel_span_now() : NULL;
+    s->outer = own_now();
     dvt_py_vars_used = true;
-    set_own(entered, false);
+    if (dvt_py_otel_bound())
+        enter_with_otel(s);
+    else
+        enter_alone(s);
     return entered;
 }
 
 static void leave(PyObject *self)
 {
-    PyObject *now = outer_now();
-    struct dvt_py_scope *s = now && Py_TYPE(now) == &dvt_py_scope_type ? (struct dvt_py_scope *)now : NULL;
-    if (s && (now == self || s->origin == self)) {
-        set_own(s->outer ? s->outer : Py_None, true);
-        Py_CLEAR(s->outer);
-    } else {
+    PyObject *now = own_now();
+    struct dvt_py_scope *s = as_scope(now);
+    if (!s || (now != self && s->origin != self)) {
         dvt_py_scope_misuse++; /* left in another context than entered, or twice: what is current is not ours to change */
+        Py_XDECREF(now);
+        return;
     }
-    Py_XDECREF(now);
+    if (set_own(s->outer ? s->outer : Py_None)) {
+        if (dvt_py_otel_bound())
+            dvt_py_changed(true);
+        else
+            dvt_py_popped(now, (PyObject *)as_scope(s->outer));
+    }
+    Py_CLEAR(s->outer);
+    Py_DECREF(now);
 }
 
 static PyObject *scope_enter(PyObject *self, PyObject *unused)

@@ -22,7 +22,7 @@
 #define USER_END UINT64_C(0x0100000000000000) /* user addresses end below it, whatever the page table's depth */
 #define CONTEXT_MARKER ((uint64_t)-4095)      /* PERF_CONTEXT_*: not addresses */
 
-enum { MAX_FILES = 1024, N_HINTS = 256, CAP_BYTES = 256 << 20 };
+enum { MAX_FILES = 1024, N_HINTS = 256, DEFAULT_CAP_BYTES = 256 << 20 };
 
 struct file {
     uint64_t id, used_at;
@@ -39,6 +39,7 @@ struct symbols {
     uint16_t hints[N_HINTS]; /* file index by id: a guess */
     uint64_t clock;          /* counts calls: the age of files */
     size_t file_bytes;
+    uint64_t cap_bytes;
 };
 
 /* One call's state. */
@@ -54,9 +55,11 @@ struct walk {
 struct symbols *symbols_new(void)
 {
     struct symbols *s = calloc(1, sizeof *s);
-    if (s)
-        s->names = symbols_names_new();
-    if (s && !s->names) {
+    if (!s)
+        return NULL;
+    s->cap_bytes = DEFAULT_CAP_BYTES;
+    s->names = symbols_names_new();
+    if (!s->names) {
         free(s);
         return NULL;
     }
@@ -77,6 +80,11 @@ void symbols_free(struct symbols *s)
 uint64_t symbols_bytes(const struct symbols *s)
 {
     return sizeof *s + s->file_bytes + symbols_names_bytes(s->names) + symbols_kernel_bytes(s->kernel);
+}
+
+void symbols_set_cap(struct symbols *s, uint64_t cap_bytes)
+{
+    s->cap_bytes = cap_bytes;
 }
 
 static void drop_file(struct symbols *s, uint32_t i)
@@ -267,7 +275,7 @@ uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct s
     struct walk w = {.s = s, .map = proc->map, .eval_lo = proc->eval_lo, .eval_hi = proc->eval_hi, .frames = frames,
                      .cap = cap};
     s->clock++;
-    while (s->n_files && symbols_bytes(s) > CAP_BYTES)
+    while (s->n_files && symbols_bytes(s) > s->cap_bytes)
         drop_least_used(s);
     emit_kernel(&w, raw->ips, raw->n_kernel < raw->n_ips ? raw->n_kernel : raw->n_ips);
     emit_native(&w, raw);

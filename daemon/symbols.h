@@ -32,7 +32,8 @@ struct symbols_frame {
 uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw, struct symbols_frame *frames,
                          uint32_t cap, uint32_t *ret_above_eval, bool *ret_truncated);
 
-/* Memory use in bytes; above its cap it forgets what is least used between calls. */
+/* Memory use in bytes; above its cap (256 MiB unless set) it forgets what is least used between calls. */
 uint64_t symbols_bytes(const struct symbols *s);
+void symbols_set_cap(struct symbols *s, uint64_t cap_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * pipeline_close.c: closes traces that are due, forgets threads and processes that have ended, keeps within the memory cap.
+ * pipeline_close: closes traces that are due, forgets threads and processes that have ended, keeps within the memory cap.
  */
 #include "pipeline_state.h"
 

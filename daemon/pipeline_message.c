@@ -161,7 +161,7 @@ static struct trace_entry *put_closed(struct reading *r, struct scope *s)
     return e;
 }
 
-/* Refuses what contradicts an announcement, and what comes from a ring the thread does not have. */
+/* Refuses a scope whose announcement named another trace. */
 static bool is_consistent(const struct thread_state *t, const struct scope *s)
 {
     uint32_t i = scope_list_find(&t->open, s->serial);

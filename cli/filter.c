@@ -54,7 +54,7 @@ bool filter_glob(const char *pattern, struct dvt_str s)
         } else if (i < s.n && *pattern == '?') {
             pattern++;
             i += character_bytes(s, i);
-        } else if (i < s.n && *pattern == s.p[i]) {
+        } else if (i < s.n && *pattern && *pattern == s.p[i]) {
             pattern++;
             i++;
         } else if (star && star_at < s.n) { /* let the last star eat one byte more: linear times the stars, no recursion */
@@ -103,10 +103,10 @@ int filter_duration(const char *text, uint64_t *ret_ns)
     }
     while (*text) {
         char *end;
-        if (!isdigit((unsigned char)*text)) { /* strtod would take signs, hex, inf */
+        double v = strtod(text, &end);
+        if (!isdigit((unsigned char)*text) || end != text + strspn(text, "0123456789.")) { /* no sign, hex, exponent, inf */
             return DVT_EINVAL;
         }
-        double v = strtod(text, &end);
         text = end;
         double unit = unit_ns(&text);
         if (unit == 0 || v > 1e12) {

@@ -10,24 +10,28 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static void put_name(FILE *out, const struct tree_node *n)
+/* Names as they are written, made once each: [n_nodes], NULL until then. */
+static const char *name_of(const struct tree *t, uint32_t node, char **names)
 {
-    char *safe = text_safe(n->name.n ? n->name : dvt_str("(unnamed)"), 0);
-    for (char *p = safe; *p; p++) {
-        fputc(*p == ';' ? ',' : *p, out);
+    if (!names[node]) {
+        struct dvt_str name = t->nodes[node].name;
+        names[node] = text_safe(name.n ? name : dvt_str("(unnamed)"), 0);
+        for (char *p = names[node]; (p = strchr(p, ';')); p++) {
+            *p = ',';
+        }
     }
-    free(safe);
+    return names[node];
 }
 
-static void put_path(const struct tree *t, uint32_t node, uint32_t *path, FILE *out)
+static void put_path(const struct tree *t, uint32_t node, uint32_t *path, char **names, FILE *out)
 {
     size_t n = 0;
     for (; node != 0 && node != TREE_NONE; node = t->nodes[node].parent) {
         path[n++] = node;
     }
     while (n > 0) {
-        put_name(out, &t->nodes[path[--n]]);
-        fputs(n ? ";" : " ", out);
+        fputs(name_of(t, path[--n], names), out);
+        putc(n ? ';' : ' ', out);
     }
 }
 
@@ -42,17 +46,22 @@ static uint64_t microseconds(uint64_t ns, uint64_t *carry_ns)
 static int write_folded(const struct tree *tree, const struct tree_meta *meta, FILE *out)
 {
     uint32_t *path = alloc_array(UINT16_MAX + 1u, sizeof *path);
+    char **names = alloc_array(tree->n_nodes, sizeof *names);
     uint64_t carry_ns = 500;
     for (uint32_t i = 1; i < tree->n_nodes; i++) {
         const struct tree_node *n = &tree->nodes[i];
         if (n->self_samples == 0 || n->depth == UINT16_MAX) {
             continue;
         }
-        put_path(tree, i, path, out);
+        put_path(tree, i, path, names, out);
         bool samples = meta->opt.counts;
         uint64_t v = samples ? n->self_samples : meta->weights_are_counts ? n->self_ns : microseconds(n->self_ns, &carry_ns);
         fprintf(out, "%" PRIu64 "\n", v);
     }
+    for (size_t i = 0; i < tree->n_nodes; i++) {
+        free(names[i]);
+    }
+    free(names);
     free(path);
     return ferror(out) ? DVT_EIO : 0;
 }

@@ -25,6 +25,7 @@ struct fold {
     struct tree_meta *meta;
     bool *contexts;           /* [n_contexts] picked */
     struct fold_node *nodes;  /* [n_nodes] */
+    uint32_t event;           /* the string told last; UINT32_MAX none */
     struct tree_key *frames;  /* [n_frames], interned when first used: name.p is NULL before */
 };
 
@@ -110,7 +111,10 @@ static void fold_samples(struct fold *d, uint32_t from, uint32_t to, uint64_t *r
 static void sum_chunk(struct fold *d, const struct columns_chunk *c)
 {
     struct tree_meta *m = d->meta;
-    query_sum_event(m, columns_string(d->v, c->event));
+    if (c->event != d->event) { /* the same all the time */
+        query_sum_event(m, columns_string(d->v, c->event));
+        d->event = c->event;
+    }
     query_sum_trace(m, c->start_ns, c->duration_ns);
     m->ambiguous += c->ambiguous;
     m->lost_samples += c->lost_samples;
@@ -205,7 +209,7 @@ static void place_node(struct fold *d, uint32_t i)
 void query_columns_fold(const struct columns_view *v, const bool *is_live, const struct filter *f,
                         const struct query_options *o, struct tree *tree, struct tree_meta *meta)
 {
-    struct fold d = {.v = v, .f = f, .o = o, .tree = tree, .meta = meta};
+    struct fold d = {.v = v, .f = f, .o = o, .tree = tree, .meta = meta, .event = UINT32_MAX};
     match_contexts(&d);
     d.nodes = alloc_array(v->n_nodes, sizeof *d.nodes);
     d.frames = alloc_array(v->n_frames, sizeof *d.frames);

@@ -51,10 +51,24 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
+/* How many bytes from p on are plain printable ASCII: most of what there is. */
+static size_t plain_run(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && p[i] >= 0x20 && p[i] < 0x7f) {
+        i++;
+    }
+    return i;
+}
+
 size_t text_put(FILE *out, struct dvt_str s, size_t max_columns)
 {
-    size_t columns = 0;
-    for (size_t i = 0; i < s.n;) {
+    size_t plain = plain_run(s.p, s.n), columns = plain;
+    if (max_columns && plain > max_columns - 1) {
+        columns = plain = plain == s.n && plain == max_columns ? plain : max_columns - 1;
+    }
+    fwrite(s.p, 1, plain, out);
+    for (size_t i = plain; i < s.n;) {
         uint32_t code = 0;
         size_t length = text_decode(s.p + i, s.n - i, &code);
         bool escaped = length == 0 || is_control(code);

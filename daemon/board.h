@@ -1,5 +1,6 @@
 /*
- * board: where the pipeline's and the writer's threads leave what status and flush need to know. Layer 1; own lock.
+ * board: where the pipeline's and the writer's threads leave what status and flush need to know. Layer 1; own
+ * lock.
  */
 #ifndef BOARD_H
 #define BOARD_H

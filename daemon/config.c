@@ -35,7 +35,8 @@ static int set_number(uint32_t *out, const char *name, const char *text, uint32_
     errno = 0;
     unsigned long v = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end || errno || v < min || v > max)
-        return dvt_fail(err, DVT_EINVAL, 0, "%s: '%.64s' is not a number from %u to %u", name, text, min, max);
+        return dvt_fail(err, DVT_EINVAL, 0, "%s: '%.64s' is not a number from %u to %u", name, text, min,
+                        max);
     *out = (uint32_t)v;
     return 0;
 }
@@ -104,7 +105,8 @@ static int set_hz(struct config *c, const char *t, struct dvt_err *err)
 static int set_budget(struct config *c, const char *t, struct dvt_err *err)
 {
     if (config_parse_size(t, &c->budget_bytes))
-        return dvt_fail(err, DVT_EINVAL, 0, "budget: '%.64s' is not a size such as 512M or 2G (0: no limit)", t);
+        return dvt_fail(err, DVT_EINVAL, 0, "budget: '%.64s' is not a size such as 512M or 2G (0: no limit)",
+                        t);
     return 0;
 }
 
@@ -172,11 +174,14 @@ static int set_help(struct config *c, const char *t, struct dvt_err *err)
 }
 
 static const struct option options[] = {
-    {"store", "DIR", set_store, "where traces are kept ($XDG_STATE_HOME/dovetail; root: /var/lib/dovetail)", false},
-    {"socket", "PATH", set_socket, "control socket ($DOVETAIL_SOCKET, else $XDG_RUNTIME_DIR or /run /dovetail/control.sock)", false},
+    {"store", "DIR", set_store, "where traces are kept ($XDG_STATE_HOME/dovetail; root: /var/lib/dovetail)",
+     false},
+    {"socket", "PATH", set_socket,
+     "control socket ($DOVETAIL_SOCKET, else $XDG_RUNTIME_DIR or /run /dovetail/control.sock)", false},
     {"config", "FILE", set_file, "file of `name = value` lines, with the names of these options", true},
     {"hz", "N", set_hz, "samples per second of CPU time of each thread (99)", false},
-    {"event", "NAME", set_event, "libpfm4 name of what to sample by, NAME@COUNT for a period (cpu-clock)", false},
+    {"event", "NAME", set_event, "libpfm4 name of what to sample by, NAME@COUNT for a period (cpu-clock)",
+     false},
     {"budget", "SIZE", set_budget, "bytes the store may take, such as 512M (2G; 0: no limit)", false},
     {"socket-group", "GROUP", set_group, "group that may connect (the daemon's own)", false},
     {"native", "HOW", set_native, "native stacks by dwarf, fp (frame pointers) or leaf (dwarf)", false},
@@ -281,7 +286,8 @@ static int read_file(struct config *c, const char *path, struct dvt_err *err)
 /* ---- flags ---- */
 
 /* Handles argv[*i] (and its value); on_file_only: the first pass, which looks for --config. */
-static int parse_flag(struct config *c, int argc, char *const argv[], int *i, bool config_only, struct dvt_err *err)
+static int parse_flag(struct config *c, int argc, char *const argv[], int *i, bool config_only,
+                      struct dvt_err *err)
 {
     const char *arg = argv[*i];
     if (strcmp(arg, "-v") == 0 || strcmp(arg, "-h") == 0)
@@ -353,7 +359,8 @@ static int fill_paths(struct config *c, const struct config_env *env, struct dvt
             m = snprintf(c->socket, sizeof c->socket, "/tmp/dovetail-%u/control.sock", env->uid);
     }
     if (n >= CONFIG_PATH || m >= CONFIG_SOCKET)
-        return dvt_fail(err, DVT_EINVAL, 0, "the default path is too long: give --store and a short --socket");
+        return dvt_fail(err, DVT_EINVAL, 0,
+                        "the default path is too long: give --store and a short --socket");
     return 0;
 }
 
@@ -370,7 +377,8 @@ static int make_absolute(char *path, size_t cap, const char *cwd, const char *na
     return 0;
 }
 
-int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret, struct dvt_err *err)
+int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret,
+                 struct dvt_err *err)
 {
     struct config c = {.hz = 99,
                        .event = "cpu-clock",
@@ -385,8 +393,8 @@ int config_parse(int argc, char *const argv[], const struct config_env *env, str
         r = parse_flags(&c, argc, argv, false, err);
     if (r == 0 && c.hz > DVT_MAX_HZ && !c.force)
         r = dvt_fail(err, DVT_EINVAL, 0,
-                     "hz: %u is above %d, where sampling itself takes the machine (short periods can hang a small one); "
-                     "--force overrides",
+                     "hz: %u is above %d, where sampling itself takes the machine (short periods can hang a "
+                     "small one); --force overrides",
                      c.hz, DVT_MAX_HZ);
     if (r == 0 && !c.help && !c.version)
         r = fill_paths(&c, env, err);

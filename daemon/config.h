@@ -1,8 +1,8 @@
 /*
  * config: what the user asked for, from a file and flags of the same names. Layer 0.
  *
- * File: "key = value" lines, # comments, blank lines; a flag wins over the file. A wrong name or value is an error that says
- * where it stands and what is valid.
+ * File: "key = value" lines, # comments, blank lines; a flag wins over the file. A wrong name or value is an
+ * error that says where it stands and what is valid.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -41,7 +41,8 @@ struct config_env { /* injected for tests */
 struct config_env config_env_here(char cwd[CONFIG_PATH]);
 
 /* Reads --config's file, if any, then the flags. DVT_EINVAL; DVT_EIO for an unreadable file. */
-int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret, struct dvt_err *err);
+int config_parse(int argc, char *const argv[], const struct config_env *env, struct config *ret,
+                 struct dvt_err *err);
 void config_print_help(FILE *out);
 
 /* "512M", "2G", "65536": bytes. Pure. */

@@ -46,7 +46,8 @@ bool conn_send(struct conn *c, const struct dvt_buf *b, int fd);
 bool conn_resume(struct conn *c);
 bool conn_is_waiting(const struct conn *c); /* for room to send */
 
-/* The next packet into buf[cap]: its length, 0 at the end of the connection, -EAGAIN, -EMSGSIZE for one beyond cap. */
+/* The next packet into buf[cap]: its length, 0 at the end of the connection, -EAGAIN, -EMSGSIZE for one
+ * beyond cap. */
 ssize_t conn_receive(struct conn *c, void *buf, size_t cap);
 
 #endif

@@ -375,7 +375,8 @@ static void read_conn(struct control *ctl, struct conn *c)
             drop_conn(ctl, c);
             return;
         }
-        bool stays = n == -EMSGSIZE ? count_bad(ctl, c, "a packet beyond 65536 bytes") : on_packet(ctl, c, (size_t)n);
+        bool too_long = n == -EMSGSIZE;
+        bool stays = too_long ? count_bad(ctl, c, "an over-long packet") : on_packet(ctl, c, (size_t)n);
         if (!stays)
             return;
     }

@@ -1,9 +1,10 @@
 /*
- * control: the control socket's connections: handshake, arming, status and flush requests. Layer 1; main thread.
+ * control: the control socket's connections: handshake, arming, status and flush requests. Layer 1; main
+ * thread.
  *
- * The kernel says who is at the other end (SO_PEERCRED); a shim can register and arm only its own process. A connection
- * is read only while nothing waits to be sent to it, so a peer that does not read holds up itself. Garbage is counted, and
- * hung up on after a few packets.
+ * The kernel says who is at the other end (SO_PEERCRED); a shim can register and arm only its own process. A
+ * connection is read only while nothing waits to be sent to it, so a peer that does not read holds up itself.
+ * Garbage is counted, and hung up on after a few packets.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -36,7 +37,8 @@ int control_new(const struct control_config *c, struct control **ret, struct dvt
 /* Hangs up on all. */
 void control_free(struct control *c);
 
-/* Takes no more connections, flushes once more with timeout_ms for the shims; control_is_flushed says when it is done. */
+/* Takes no more connections, flushes once more with timeout_ms for the shims; control_is_flushed says when
+ * it is done. */
 void control_begin_stop(struct control *c, uint32_t timeout_ms);
 bool control_is_flushed(const struct control *c);
 

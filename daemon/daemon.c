@@ -1,6 +1,6 @@
 /*
- * daemon: see daemon.h. Everything is made in the order in which it is used and unmade in reverse; a failed start takes
- * the same way out.
+ * daemon: see daemon.h. Everything is made in the order in which it is used and unmade in reverse; a failed
+ * start takes the same way out.
  */
 #include "daemon.h"
 #include "control.h"

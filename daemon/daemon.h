@@ -6,8 +6,8 @@
 
 #include "config.h"
 
-/* Runs until SIGTERM, SIGINT or the end of --exit-with's process, then flushes: nothing that arrived is lost. Call once, with
- * no other thread running. */
+/* Runs until SIGTERM, SIGINT or the end of --exit-with's process, then flushes: nothing that arrived is
+ * lost. Call once, with no other thread running. */
 int daemon_run(const struct config *config, struct dvt_err *err);
 
 /* Tells systemd, if it started us (sd_notify(3)); errors are not worth stopping for. */

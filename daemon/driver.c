@@ -1,9 +1,9 @@
 /*
  * driver: see driver.h.
  *
- * Order: whenever something of ingest's queue is fed, the sampler's queue is emptied first. A process is announced there
- * before its first message can pass ingest's check, so the pipeline knows it; and the samples up to a process's end are
- * fed before ingest's word that it is down.
+ * Order: whenever something of ingest's queue is fed, the sampler's queue is emptied first. A process is
+ * announced there before its first message can pass ingest's check, so the pipeline knows it; and the samples
+ * up to a process's end are fed before ingest's word that it is down.
  */
 #include "driver.h"
 #include "feed.h"
@@ -123,7 +123,8 @@ static uint32_t count_known(const struct driver *d)
     return n;
 }
 
-/* The pipeline's counts, and those of the edge: of the daemon for what it counts itself, else summed over processes. */
+/* The pipeline's counts, and those of the edge: of the daemon for what it counts itself, else summed over
+ * processes. */
 static void fill_total(const struct driver *d, struct ledger *ret)
 {
     struct ledger l = {0}, edge = d->gone;

@@ -1,6 +1,6 @@
 /*
- * driver: the thread that runs the pipeline: takes what sampler and ingest hand over, passes the time, gives closed traces to
- * the writer, reports the ledgers. Layer 6.
+ * driver: the thread that runs the pipeline: takes what sampler and ingest hand over, passes the time, gives
+ * closed traces to the writer, reports the ledgers. Layer 6.
  */
 #ifndef DRIVER_H
 #define DRIVER_H

@@ -1,5 +1,6 @@
 /*
- * flush: the steps of "send, join and store all there is", asked for by a CLI or by the daemon's own end. Layer 1; pure.
+ * flush: the steps of "send, join and store all there is", asked for by a CLI or by the daemon's own end.
+ * Layer 1; pure.
  *
  * 1 shims are asked to send; each answers with a heartbeat behind its last message; bounded by a deadline
  * 2 rings are drained, the pipeline closes all traces, the writer commits
@@ -23,8 +24,8 @@ struct flush {
 
 /* Asks for one that begins after now; returns its generation. */
 uint64_t flush_request(struct flush *f);
-/* What to do now. all_heard: every shim has reported a time >= since_ns. flushed: the writer's last generation. Call again
- * until it says FLUSH_WAIT. */
+/* What to do now. all_heard: every shim has reported a time >= since_ns. flushed: the writer's last
+ * generation. Call again until it says FLUSH_WAIT. */
 enum flush_action flush_step(struct flush *f, bool all_heard, uint64_t flushed, uint64_t now_ns);
 
 #endif

@@ -26,14 +26,16 @@ static int check_identity(const struct handshake *h, const struct conn *c, const
                     ret->ns_pid, hello->pid);
 }
 
-static struct process *make_process(const struct dvt_hello *hello, const struct peer *peer, struct dvt_err *err)
+static struct process *make_process(const struct dvt_hello *hello, const struct peer *peer,
+                                    struct dvt_err *err)
 {
     struct dvt_hello clean = *hello;
     struct dvt_err why = {0};
     if (hello->tag_template.n == 0)
         clean.tag_template = dvt_str(DVT_TAG_DEFAULT);
     if (dvt_tag_check(clean.tag_template, &why)) {
-        log_event(LOG_LEVEL_WARN, "TAG-TEMPLATE", "pid=%u %s: using %s", peer->host_pid, why.text, DVT_TAG_DEFAULT);
+        log_event(LOG_LEVEL_WARN, "TAG-TEMPLATE", "pid=%u %s: using %s", peer->host_pid, why.text,
+                  DVT_TAG_DEFAULT);
         clean.tag_template = dvt_str(DVT_TAG_DEFAULT);
     }
     struct process *p = process_new(&clean);
@@ -45,7 +47,8 @@ static struct process *make_process(const struct dvt_hello *hello, const struct 
     p->start_ticks = peer->start_ticks;
     if (procmap_new(p->host_pid, &p->map, &why)) {
         p->map = NULL;
-        log_event(LOG_LEVEL_WARN, "PROCMAP-NONE", "pid=%u %s: its native frames have no names", p->host_pid, why.text);
+        log_event(LOG_LEVEL_WARN, "PROCMAP-NONE", "pid=%u %s: its native frames have no names", p->host_pid,
+                  why.text);
     }
     return p;
 }
@@ -72,8 +75,8 @@ static struct dvt_welcome welcome_of(const struct handshake *h)
                                 .flush_ms = FLUSH_MS};
 }
 
-static int welcome_shim(const struct handshake *h, struct conn *c, const struct dvt_hello *hello, struct dvt_buf *out,
-                        struct dvt_err *err)
+static int welcome_shim(const struct handshake *h, struct conn *c, const struct dvt_hello *hello,
+                        struct dvt_buf *out, struct dvt_err *err)
 {
     struct session_keys keys;
     struct peer peer;
@@ -91,7 +94,8 @@ static int welcome_shim(const struct handshake *h, struct conn *c, const struct 
     struct dvt_welcome w = welcome_of(h);
     w.session = keys.id;
     memcpy(w.key, keys.key, sizeof w.key);
-    /* The first period is short and random, the handler sets the next; counted events need it for managed stacks only. */
+    /* The first period is short and random, the handler sets the next; counted events need it for managed
+     * stacks only. */
     w.use_signal = h->source->is_time || hello->has_walker;
     if (r == 0)
         r = dvt_wire_put_welcome(out, &w);
@@ -99,8 +103,8 @@ static int welcome_shim(const struct handshake *h, struct conn *c, const struct 
         process_unref(p);
         return r;
     }
-    log_event(LOG_LEVEL_INFO, "SESSION-UP", "pid=%u service=%s runtime=%s%s%s", p->host_pid, p->service, p->runtime,
-              p->runtime_version[0] ? "-" : "", p->runtime_version);
+    log_event(LOG_LEVEL_INFO, "SESSION-UP", "pid=%u service=%s runtime=%s%s%s", p->host_pid, p->service,
+              p->runtime, p->runtime_version[0] ? "-" : "", p->runtime_version);
     c->role = DVT_ROLE_SHIM;
     c->peer = peer;
     c->proc = p;

@@ -64,8 +64,8 @@ int ingest_check(struct sessions *s, const void *p, size_t n, uint64_t now_ns, s
     struct process *proc = NULL;
     r = sessions_check(s, &env, now_ns, &proc);
     if (r) {
-        log_event(LOG_LEVEL_WARN, "MESSAGE-FORGED", "session=%016llx seq=%llu", (unsigned long long)env.session,
-                  (unsigned long long)env.seq);
+        log_event(LOG_LEVEL_WARN, "MESSAGE-FORGED", "session=%016llx seq=%llu",
+                  (unsigned long long)env.session, (unsigned long long)env.seq);
         return r;
     }
     note_heartbeat(s, env.session, env.body);
@@ -139,7 +139,8 @@ static void announce_ended(struct ingest *i)
 static void *ingest_main(void *arg)
 {
     struct ingest *i = arg;
-    zmq_pollitem_t items[] = {{.socket = i->pull, .events = ZMQ_POLLIN}, {.fd = i->poke_fd, .events = ZMQ_POLLIN}};
+    zmq_pollitem_t items[] = {{.socket = i->pull, .events = ZMQ_POLLIN},
+                              {.fd = i->poke_fd, .events = ZMQ_POLLIN}};
     bool stop = false;
     while (!stop) {
         long timeout_ms = sessions_any_closing(i->c.sessions) ? CLOSING_POLL_MS : -1;
@@ -188,7 +189,9 @@ int ingest_start(const struct ingest_config *c, struct ingest **ret, struct dvt_
         return dvt_fail(err, DVT_ENOMEM, 0, "no memory for the message socket");
     i->c = *c;
     i->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = i->poke_fd < 0 ? dvt_fail(err, DVT_EIO, errno, "eventfd: %s", strerror(errno)) : bind_pull(i, err);
+    int r = i->poke_fd < 0 ? dvt_fail(err, DVT_EIO, errno, "eventfd: %s", strerror(errno)) : 0;
+    if (r == 0)
+        r = bind_pull(i, err);
     if (r == 0) {
         int e = pthread_create(&i->thread, NULL, ingest_main, i);
         if (e)

@@ -1,8 +1,9 @@
 /*
- * ingest: the ZeroMQ PULL socket: frames in, verified message bodies out to the pipeline's queue. Layer 1, own thread.
+ * ingest: the ZeroMQ PULL socket: frames in, verified message bodies out to the pipeline's queue. Layer 1,
+ * own thread.
  *
- * Refuses, and counts: what is no envelope, of a newer major version, of an unknown session, with a wrong mac or an old
- * sequence number. Also tells the pipeline that a process is down, behind its last message.
+ * Refuses, and counts: what is no envelope, of a newer major version, of an unknown session, with a wrong mac
+ * or an old sequence number. Also tells the pipeline that a process is down, behind its last message.
  */
 #ifndef INGEST_H
 #define INGEST_H

@@ -1,6 +1,6 @@
 /*
- * listener: see listener.h. Look, unlink and bind happen under a flock on the directory, so that two daemons that start at once
- * do not take each other's socket for a dead one.
+ * listener: see listener.h. Look, unlink and bind happen under a flock on the directory, so that two daemons
+ * that start at once do not take each other's socket for a dead one.
  */
 #include "listener.h"
 
@@ -49,10 +49,11 @@ static int open_directory(const char *dir, const char *group, int *ret_fd, struc
     if (fstat(fd, &st))
         r = dvt_fail(err, DVT_EIO, errno, "cannot look at %s: %s", dir, strerror(errno));
     else if (st.st_uid != geteuid() && st.st_uid != 0)
-        r = dvt_fail(err, DVT_EPERM, 0, "%s belongs to user %u: choose a directory of your own with --socket", dir,
-                     st.st_uid);
+        r = dvt_fail(err, DVT_EPERM, 0, "%s belongs to user %u: choose a directory of your own with --socket",
+                     dir, st.st_uid);
     else if (st.st_mode & S_IWOTH)
-        r = dvt_fail(err, DVT_EPERM, 0, "%s can be written by everybody: choose a directory of your own with --socket",
+        r = dvt_fail(err, DVT_EPERM, 0,
+                     "%s can be written by everybody: choose a directory of your own with --socket",
                      dir);
     else if (group[0] && st.st_uid == geteuid() && find_group(group, &gid) && fchown(fd, (uid_t)-1, gid))
         r = dvt_fail(err, DVT_EPERM, errno, "cannot give %s to group %s: %s", dir, group, strerror(errno));
@@ -75,7 +76,8 @@ static int clear_path(int fd, const struct sockaddr_un *a, struct dvt_err *err)
         struct ucred peer = {0};
         socklen_t n = sizeof peer;
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n); /* then pid 0 is named */
-        return dvt_fail(err, DVT_EBUSY, 0, "a daemon with pid %d already listens on %s", (int)peer.pid, a->sun_path);
+        return dvt_fail(err, DVT_EBUSY, 0, "a daemon with pid %d already listens on %s", (int)peer.pid,
+                        a->sun_path);
     }
     if (errno != ECONNREFUSED)
         return dvt_fail(err, DVT_EBUSY, errno, "%s is in use: %s", a->sun_path, strerror(errno));
@@ -127,7 +129,8 @@ int listener_open(const char *path, const char *group, int *ret_fd, struct dvt_e
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char dir[sizeof a.sun_path];
     if (strlen(path) >= sizeof a.sun_path)
-        return dvt_fail(err, DVT_EINVAL, 0, "socket path %s is longer than %zu bytes", path, sizeof a.sun_path - 1);
+        return dvt_fail(err, DVT_EINVAL, 0, "socket path %s is longer than %zu bytes", path,
+                        sizeof a.sun_path - 1);
     snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
     directory_of(path, dir, sizeof dir);
     int dir_fd = -1;

@@ -1,8 +1,9 @@
 /*
  * log: one line per event on stderr: level, a stable id, key=value pairs. Layer 0.
  *
- * Log once, where work is dropped or stopped. Each id may write a burst of lines per window; what is beyond it is
- * counted and told with the next line that passes. Thread-safe. Text from outside must be cleaned by the caller.
+ * Log once, where work is dropped or stopped. Each id may write a burst of lines per window; what is beyond
+ * it is counted and told with the next line that passes. Thread-safe. Text from outside must be cleaned by
+ * the caller.
  */
 #ifndef LOG_H
 #define LOG_H

@@ -1,8 +1,8 @@
 /*
  * loop: epoll with callbacks, for one thread. Layer 1.
  *
- * A source may be removed inside any callback, its own included: it is freed after the batch of events at hand, and its
- * callback is not called again.
+ * A source may be removed inside any callback, its own included: it is freed after the batch of events at
+ * hand, and its callback is not called again.
  */
 #ifndef LOOP_H
 #define LOOP_H

@@ -16,7 +16,7 @@ int peer_parse_stat(const char *text, uint64_t *ret_start_ticks)
     const char *p = strrchr(text, ')');
     if (!p)
         return DVT_EFORMAT;
-    for (int field = 2; field < 22; field++) { /* p is at the end of field 2, then at the blank before each next */
+    for (int field = 2; field < 22; field++) { /* p: the end of field 2, then the blank before each next */
         p = strchr(p + 1, ' ');
         if (!p)
             return DVT_EFORMAT;

@@ -1,8 +1,8 @@
 /*
  * peer: who is at the other end, by /proc: pid namespaces, start time, threads. Layer 1.
  *
- * The kernel names the process (SO_PEERCRED, in our pid namespace). What the process says of itself is only checked against
- * that. All text of /proc is parsed by bounded pure functions.
+ * The kernel names the process (SO_PEERCRED, in our pid namespace). What the process says of itself is only
+ * checked against that. All text of /proc is parsed by bounded pure functions.
  */
 #ifndef PEER_H
 #define PEER_H

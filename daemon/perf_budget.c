@@ -1,8 +1,9 @@
 /*
  * perf_budget: how large a sample ring a thread gets. Declared in perf_open.h.
  *
- * Rings are locked memory: without CAP_IPC_LOCK the kernel counts them against perf_event_mlock_kb for each CPU of the user, then
- * against RLIMIT_MEMLOCK (kernel/events/core.c, perf_mmap). Large rings are for the first threads; what is left is for many.
+ * Rings are locked memory: without CAP_IPC_LOCK the kernel counts them against perf_event_mlock_kb for each
+ * CPU of the user, then against RLIMIT_MEMLOCK (kernel/events/core.c, perf_mmap). Large rings are for the
+ * first threads; what is left is for many.
  */
 #include "perf_open.h"
 
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    LARGE_RING_PAGES = 16,    /* holds 7 samples of 8 KiB stack: 70 ms at 99 Hz, drained every 200 ms by watermark */
+    LARGE_RING_PAGES = 16,    /* 7 samples with 8 KiB of stack: wakes its reader at half of that */
     LARGE_RING_THREADS = 512, /* 34 MiB */
     FP_RING_PAGES = 2,        /* 4 samples of 127 frames */
     LEAF_RING_PAGES = 1,

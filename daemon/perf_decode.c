@@ -49,7 +49,8 @@ static void read_chain(struct cursor *c, struct parts *ret)
     ret->chain = take(c, c->bad ? 0 : ret->n_chain * 8);
 }
 
-/* The thread was in user mode (or entered the kernel from it) only if abi is not NONE; 32-bit code is not unwound. */
+/* The thread was in user mode (or entered the kernel from it) only if abi is not NONE; 32-bit code is not
+ * unwound. */
 static void read_regs(struct cursor *c, uint64_t mask, struct parts *ret)
 {
     uint64_t abi = take_u64(c);
@@ -90,7 +91,8 @@ static bool read_parts(const struct perf_layout *l, struct cursor *c, struct par
     return !c->bad;
 }
 
-/* Splits the chain at its context markers. Guest and other contexts are left out. Order: kernel, then user. */
+/* Splits the chain at its context markers. Guest and other contexts are left out. Order: kernel, then
+ * user. */
 static void fill_ips(const struct parts *p, struct sample *s)
 {
     bool in_kernel = false, in_user = true; /* no marker yet: an address of user code */

@@ -41,7 +41,8 @@ static int split_event(const char *event, char *name, size_t cap, uint64_t *ret_
         errno = 0;
         period = strtoull(at + 1, &end, 10);
         if (at[1] < '0' || at[1] > '9' || *end || errno || period == 0)
-            return dvt_fail(err, DVT_EINVAL, 0, "bad period in event '%s': write NAME@COUNT, COUNT > 0", event);
+            return dvt_fail(err, DVT_EINVAL, 0, "bad period in event '%s': write NAME@COUNT, COUNT > 0",
+                            event);
     }
     memcpy(name, event, n);
     name[n] = 0;
@@ -80,8 +81,8 @@ static void set_period(struct perf_source *s, uint64_t period)
         s->info.period = 1000000000u / s->info.hz;
 }
 
-static void fill_attr(const struct perf_source *s, enum perf_native native, uint64_t first_period, uint32_t data_bytes,
-                      struct perf_event_attr *ret)
+static void fill_attr(const struct perf_source *s, enum perf_native native, uint64_t first_period,
+                      uint32_t data_bytes, struct perf_event_attr *ret)
 {
     struct perf_event_attr a = s->attr;
     a.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
@@ -134,7 +135,7 @@ static int probe(struct perf_source *s)
         e = try_open(s);
         if (e == 0)
             snprintf(s->info.why, sizeof s->info.why,
-                     "kernel code is not sampled: perf_event_paranoid is above 1 and the daemon lacks CAP_PERFMON");
+                     "kernel code is not sampled: perf_event_paranoid > 1 and no CAP_PERFMON");
     }
     s->info.kernel = !s->attr.exclude_kernel;
     s->info.opens = e == 0;
@@ -151,7 +152,8 @@ static int fall_back(struct perf_source *s, int sys_errno, struct dvt_err *err)
     int e = probe(s);
     if (e == 0)
         snprintf(s->info.why, sizeof s->info.why, "'%s' does not open here (%s): sampling by %s instead%s",
-                 s->info.asked, strerror(sys_errno), FALLBACK_EVENT, s->info.kernel ? "" : ", kernel code excluded");
+                 s->info.asked, strerror(sys_errno), FALLBACK_EVENT,
+                 s->info.kernel ? "" : ", kernel code excluded");
     return 0;
 }
 
@@ -159,8 +161,8 @@ static void explain_refusal(struct perf_source *s, int sys_errno)
 {
     if (!s->info.opens)
         snprintf(s->info.why, sizeof s->info.why,
-                 "perf events cannot be opened here (%s): set kernel.perf_event_paranoid to 2 or less, or give the "
-                 "daemon CAP_PERFMON; scopes are kept without samples",
+                 "perf events do not open here (%s): set kernel.perf_event_paranoid to 2 or less, or give "
+                 "the daemon CAP_PERFMON; scopes are kept without samples",
                  strerror(sys_errno));
 }
 
@@ -219,8 +221,8 @@ uint64_t perf_first_period(uint64_t period_ns, uint64_t random)
     return p < low ? low : p;
 }
 
-int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native, uint64_t first_period,
-                     uint32_t data_bytes, int *ret_fd, struct dvt_err *err)
+int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native,
+                     uint64_t first_period, uint32_t data_bytes, int *ret_fd, struct dvt_err *err)
 {
     struct perf_event_attr a;
     fill_attr(s, native, first_period, data_bytes, &a);
@@ -234,9 +236,10 @@ int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_n
         return dvt_fail(err, DVT_ENOENT, e, "thread %u is gone", host_tid);
     if (e == EACCES || e == EPERM)
         return dvt_fail(err, DVT_EPERM, e,
-                        "may not sample thread %u: it must be of the daemon's user, or the daemon needs CAP_PERFMON",
+                        "may not sample thread %u: it is of another user, and the daemon has no CAP_PERFMON",
                         host_tid);
     if (e == EMFILE || e == ENFILE)
-        return dvt_fail(err, DVT_EIO, e, "no file descriptor left for thread %u: raise RLIMIT_NOFILE", host_tid);
+        return dvt_fail(err, DVT_EIO, e, "no file descriptor left for thread %u: raise RLIMIT_NOFILE",
+                        host_tid);
     return dvt_fail(err, DVT_EIO, e, "cannot open %s on thread %u: %s", s->info.used, host_tid, strerror(e));
 }

@@ -1,9 +1,9 @@
 /*
  * perf_open: from a libpfm4 event name to perf events on threads. Layer 1.
  *
- * A perf_source is what is sampled by in all threads: it is tried on the calling thread when it is made, so that what
- * does not open here is known at once (a fallback to cpu-clock, kernel code excluded, or nothing allowed at all), and told
- * in its info. Sampler thread only, after perf_source_new.
+ * A perf_source is what is sampled by in all threads: it is tried on the calling thread when it is made, so
+ * that what does not open here is known at once (a fallback to cpu-clock, kernel code excluded, or nothing
+ * allowed at all), and told in its info. Sampler thread only, after perf_source_new.
  */
 #ifndef PERF_OPEN_H
 #define PERF_OPEN_H
@@ -65,10 +65,10 @@ struct perf_layout perf_source_layout(const struct perf_source *s, enum perf_nat
 /* Uniform in (0, period], at least 0.5 ms (or period, if that is less): random is 64 random bits. Pure. */
 uint64_t perf_first_period(uint64_t period_ns, uint64_t random);
 
-/* Opens the event on a thread, running at once, with wakeups when the ring is half full. first_period is used if the
- * source is_time. DVT_EPERM, DVT_ENOENT (the thread is gone), DVT_EIO. */
-int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native, uint64_t first_period,
-                     uint32_t data_bytes, int *ret_fd, struct dvt_err *err);
+/* Opens the event on a thread, running at once, with wakeups when the ring is half full. first_period is
+ * used if the source is_time. DVT_EPERM, DVT_ENOENT (the thread is gone), DVT_EIO. */
+int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native,
+                     uint64_t first_period, uint32_t data_bytes, int *ret_fd, struct dvt_err *err);
 
 /* How large a ring a thread gets. */
 struct perf_plan {

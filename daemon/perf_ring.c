@@ -16,7 +16,8 @@ int perf_ring_open(int fd, uint32_t data_pages, struct perf_ring *ret, struct dv
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         int code = errno == EPERM || errno == ENOMEM || errno == EAGAIN ? DVT_EPERM : DVT_EIO;
-        return dvt_fail(err, code, errno, "cannot map a sample ring of %zu KiB: %s", bytes / 1024, strerror(errno));
+        return dvt_fail(err, code, errno, "cannot map a sample ring of %zu KiB: %s", bytes / 1024,
+                        strerror(errno));
     }
     *ret = (struct perf_ring){.base = p, .map_bytes = bytes, .data_bytes = bytes - page};
     return 0;
@@ -32,7 +33,7 @@ void perf_ring_close(struct perf_ring *r)
 uint64_t perf_ring_head(const struct perf_ring *r)
 {
     const struct perf_event_mmap_page *page = (const void *)r->base;
-    return __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE); /* pairs with the kernel's barrier before its store */
+    return __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE); /* pairs with the kernel's store */
 }
 
 static void copy_out(const struct perf_ring *r, uint64_t at, uint8_t *out, size_t n)
@@ -44,7 +45,8 @@ static void copy_out(const struct perf_ring *r, uint64_t at, uint8_t *out, size_
     memcpy(out + first, data, n - first);
 }
 
-int perf_ring_next(struct perf_ring *r, uint64_t head, uint8_t *scratch, const uint8_t **ret_rec, uint32_t *ret_n)
+int perf_ring_next(struct perf_ring *r, uint64_t head, uint8_t *scratch, const uint8_t **ret_rec,
+                   uint32_t *ret_n)
 {
     struct perf_event_header h;
     uint64_t left = head - r->tail;
@@ -74,5 +76,5 @@ int perf_ring_next(struct perf_ring *r, uint64_t head, uint8_t *scratch, const u
 void perf_ring_release(struct perf_ring *r)
 {
     struct perf_event_mmap_page *page = (void *)r->base;
-    __atomic_store_n(&page->data_tail, r->tail, __ATOMIC_RELEASE); /* our reads are done before the kernel overwrites */
+    __atomic_store_n(&page->data_tail, r->tail, __ATOMIC_RELEASE); /* after our reads of it */
 }

@@ -1,6 +1,6 @@
 /*
- * process: a profiled process as the daemon knows it. Layer 0. Made by session at the handshake, counted by reference
- * (atomic), immutable but for procmap, which has its own lock, and the counters.
+ * process: a profiled process as the daemon knows it. Layer 0. Made by session at the handshake, counted by
+ * reference (atomic), immutable but for procmap, which has its own lock, and the counters.
  */
 #ifndef PROCESS_H
 #define PROCESS_H
@@ -23,8 +23,8 @@ struct process {
     int refs;            /* atomic */
 };
 
-/* A copy of what its shim said of itself, UTF-8 cleaned and bounded, with one reference and no map. host_pid, start_ticks
- * and index are the caller's to set. NULL without memory. */
+/* A copy of what its shim said of itself, UTF-8 cleaned and bounded, with one reference and no map.
+ * host_pid, start_ticks and index are the caller's to set. NULL without memory. */
 struct process *process_new(const struct dvt_hello *hello);
 struct process *process_ref(struct process *p);
 void process_unref(struct process *p); /* NULL is fine */

@@ -1,7 +1,8 @@
 /*
- * queue: see queue.h. Pairing: the producer's store of node->next is read by the consumer's acquire load, so the item's
- * contents are visible with it. That store, the look at `sleeping` after it, the consumer's store of `sleeping` and its
- * second look at the queue are seq_cst: one of the two sides sees the other. The byte count is only a bound: relaxed.
+ * queue: see queue.h. Pairing: the producer's store of node->next is read by the consumer's acquire load, so
+ * the item's contents are visible with it. That store, the look at `sleeping` after it, the consumer's store
+ * of `sleeping` and its second look at the queue are seq_cst: one of the two sides sees the other. The byte
+ * count is only a bound: relaxed.
  */
 #include "queue.h"
 

@@ -1,9 +1,9 @@
 /*
  * queue: bounded hand-over between two threads, one producer and one consumer. Layer 0.
  *
- * A linked list with one dummy node: push and pop are wait-free. The bound is in bytes: an ordinary item that would pass
- * it is refused (the producer drops and counts); items that must arrive (something ended) pass the bound, since there is
- * at most a few of them per object alive.
+ * A linked list with one dummy node: push and pop are wait-free. The bound is in bytes: an ordinary item that
+ * would pass it is refused (the producer drops and counts); items that must arrive (something ended) pass the
+ * bound, since there is at most a few of them per object alive.
  *
  * wake: a consumer of one or more queues sleeps on an eventfd. Producers pay a system call only if it sleeps.
  */

@@ -107,7 +107,8 @@ static void take_record(struct armed *a, const uint8_t *rec, uint32_t n)
     uint64_t lost = 0;
     int r = perf_decode(&a->layout, rec, n, &kind, &sample, &lost);
     if (r) {
-        log_event(LOG_LEVEL_WARN, "RECORD-BAD", "pid=%u tid=%u bytes=%u code=%d", a->proc->host_pid, a->key.tid, n, r);
+        log_event(LOG_LEVEL_WARN, "RECORD-BAD", "pid=%u tid=%u bytes=%u code=%d", a->proc->host_pid,
+                  a->key.tid, n, r);
         a->lost++;
     } else if (kind == PERF_KIND_SAMPLE) {
         hand_sample(a, sample);
@@ -157,7 +158,8 @@ static void drain(struct armed *a)
         tell_progress(a, false);
 }
 
-/* At the end of a thread no record follows that would tell the last losses: the event's own count does (Linux 6.0). */
+/* At the end of a thread no record follows that would tell the last losses: the event's own count does
+ * (Linux 6.0). */
 static void count_last_losses(struct armed *a)
 {
     uint64_t value_lost[2];
@@ -218,8 +220,8 @@ static int refuse_budget(struct sampler *s, struct dvt_err *err)
     snprintf(s->note, sizeof s->note,
              "locked memory for sample rings is used up: %llu KiB of %llu KiB in %u threads; raise "
              "kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK, or give the daemon CAP_IPC_LOCK",
-             (unsigned long long)s->budget.used_bytes / 1024, (unsigned long long)s->budget.limit_bytes / 1024,
-             s->budget.n_threads);
+             (unsigned long long)s->budget.used_bytes / 1024,
+             (unsigned long long)s->budget.limit_bytes / 1024, s->budget.n_threads);
     log_event(LOG_LEVEL_WARN, "RING-BUDGET", "%s", s->note);
     return dvt_fail(err, DVT_ELIMIT, 0, "%s", s->note);
 }
@@ -228,8 +230,8 @@ static int refuse_budget(struct sampler *s, struct dvt_err *err)
 static int open_planned(struct sampler *s, struct armed *a, struct perf_plan plan, uint64_t first_period,
                         struct dvt_err *err)
 {
-    int r = perf_open_thread(s->c.source, a->host_tid, plan.native, first_period, plan.data_pages * s->page_bytes,
-                             &a->fd, err);
+    int r = perf_open_thread(s->c.source, a->host_tid, plan.native, first_period,
+                             plan.data_pages * s->page_bytes, &a->fd, err);
     if (r)
         return r;
     r = perf_ring_open(a->fd, plan.data_pages, &a->ring, err);
@@ -241,7 +243,8 @@ static int open_planned(struct sampler *s, struct armed *a, struct perf_plan pla
     return 0;
 }
 
-/* The kernel may count more against us than we know of (other users of perf): then a smaller ring is tried. */
+/* The kernel may count more against us than we know of (other users of perf): then a smaller ring is
+ * tried. */
 static int open_within_budget(struct sampler *s, struct armed *a, uint64_t first_period, struct dvt_err *err)
 {
     enum perf_native native = s->c.native;
@@ -271,8 +274,8 @@ static int announce(struct sampler *s, const struct armed *a, struct dvt_err *er
     return dvt_fail(err, DVT_ENOMEM, 0, "no memory for a thread");
 }
 
-/* The number may have gone to a thread of another process since it was translated: looked at once more, with the event
- * open (an event follows its thread, not the number). */
+/* The number may have gone to a thread of another process since it was translated: looked at once more,
+ * with the event open (an event follows its thread, not the number). */
 static int watch(struct sampler *s, struct armed *a, const struct process *proc, struct dvt_err *err)
 {
     if (!peer_has_task(proc->host_pid, a->host_tid))

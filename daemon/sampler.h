@@ -1,8 +1,10 @@
 /*
- * sampler: the armed threads: their perf events and rings, drained to the pipeline's queue. Layer 1; main thread.
+ * sampler: the armed threads: their perf events and rings, drained to the pipeline's queue. Layer 1; main
+ * thread.
  *
- * A thread is drained by its ring's wakeup (half full), by a timer while any thread is armed, and at its end. A sample is
- * handed over before the progress that covers it. A full queue drops samples and counts them; an end is never dropped.
+ * A thread is drained by its ring's wakeup (half full), by a timer while any thread is armed, and at its end.
+ * A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
+ * end is never dropped.
  */
 #ifndef SAMPLER_H
 #define SAMPLER_H
@@ -34,8 +36,8 @@ struct sampler_thread { /* of an armed thread, for its shim */
     uint32_t map_bytes;
     uint64_t first_period_ns;
 };
-/* Opens the event on host_tid, which the process calls tid. An earlier arming of the same tid ends first. DVT_ELIMIT at
- * max_threads or when the budget of locked memory is used up, else as perf_open_thread. */
+/* Opens the event on host_tid, which the process calls tid. An earlier arming of the same tid ends first.
+ * DVT_ELIMIT at max_threads or when the budget of locked memory is used up, else as perf_open_thread. */
 int sampler_arm(struct sampler *s, struct process *proc, uint32_t tid, uint32_t epoch, uint32_t host_tid,
                 struct sampler_thread *ret, struct dvt_err *err);
 /* Ends the arming if it is still the one of that epoch. */

@@ -68,7 +68,8 @@ int sessions_prepare(struct sessions *s, struct process *proc, struct session_ke
     return 0;
 }
 
-int sessions_publish(struct sessions *s, const struct session_keys *k, struct process *proc, struct dvt_err *err)
+int sessions_publish(struct sessions *s, const struct session_keys *k, struct process *proc,
+                     struct dvt_err *err)
 {
     struct session *x = calloc(1, sizeof *x);
     if (!x)
@@ -129,7 +130,8 @@ static bool advance(struct sessions *s, const struct dvt_envelope *env, uint64_t
 }
 
 /* The mac is computed without the lock: a large batch takes a while. */
-int sessions_check(struct sessions *s, const struct dvt_envelope *env, uint64_t now_ns, struct process **ret_proc)
+int sessions_check(struct sessions *s, const struct dvt_envelope *env, uint64_t now_ns,
+                   struct process **ret_proc)
 {
     uint8_t key[DVT_KEY_BYTES];
     struct process *proc = NULL;

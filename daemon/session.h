@@ -1,9 +1,10 @@
 /*
  * session: the processes that report, and the keys that prove it. Layer 1.
  *
- * The sampler thread opens a session at the handshake and closes it when the control connection is gone; the ingest
- * thread checks every message against it. One lock, held for look-ups only. A closed session lives on until its goodbye
- * was read, or nothing more came for a while: what was under way when the process ended is still taken.
+ * The sampler thread opens a session at the handshake and closes it when the control connection is gone; the
+ * ingest thread checks every message against it. One lock, held for look-ups only. A closed session lives on
+ * until its goodbye was read, or nothing more came for a while: what was under way when the process ended is
+ * still taken.
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -23,15 +24,17 @@ struct session_keys {
     uint8_t key[DVT_KEY_BYTES];
 };
 
-/* Gives proc its daemon-wide index, and makes a random id and key. Not known to sessions_check until published, so that
- * the pipeline can be told first. */
+/* Gives proc its daemon-wide index, and makes a random id and key. Not known to sessions_check until
+ * published, so that the pipeline can be told first. */
 int sessions_prepare(struct sessions *s, struct process *proc, struct session_keys *ret, struct dvt_err *err);
 /* Takes a reference of its own. */
-int sessions_publish(struct sessions *s, const struct session_keys *k, struct process *proc, struct dvt_err *err);
+int sessions_publish(struct sessions *s, const struct session_keys *k, struct process *proc,
+                     struct dvt_err *err);
 void sessions_close(struct sessions *s, uint64_t id, uint64_t now_ns);
 
 /* Checks mac and sequence. 0 and a new reference to the process, or DVT_EAUTH, counted. */
-int sessions_check(struct sessions *s, const struct dvt_envelope *env, uint64_t now_ns, struct process **ret_proc);
+int sessions_check(struct sessions *s, const struct dvt_envelope *env, uint64_t now_ns,
+                   struct process **ret_proc);
 /* The shim's own report of a time: it has sent all up to there. */
 void sessions_heard(struct sessions *s, uint64_t id, uint64_t shim_now_ns, bool bye);
 /* Every open session has been heard with a time >= since_ns. */

@@ -2,10 +2,11 @@
  * stats: the ledger. Counts that must add up, per process and in total. Layer 0.
  *
  * Identity, once a thread is settled and flushed:
- *   samples = joined + outside + ambiguous + unsettled(pending now)
+ *   samples = joined + outside + ambiguous + pending + lost_end + lost_queue
  *   kernel records = samples + lost_kernel
- *   scopes_received = in traces + announcements merged
- *   shim.closed = shim.kept + shim.dropped + shim.lost_ring;  shim.kept = scopes_received + shim.lost_send (+ in flight)
+ *   scopes = in traces + announcements merged
+ *   shim.closed = shim.kept + shim.dropped + shim.lost_ring
+ *   shim.kept = scopes + shim.lost_send (+ in flight)
  * The pipeline thread owns it; status gets copies by a message.
  */
 #ifndef STATS_H
@@ -16,29 +17,29 @@
 #include "../proto/wire.h"
 
 /* X-macro, so that JSON, sums and tests see the same fields. */
-#define LEDGER_FIELDS(X)                                                                                             \
-    X(samples)           /* sample records decoded from the kernel's rings */                                        \
-    X(joined)            /* given to a scope */                                                                      \
-    X(outside)           /* in no scope of the thread */                                                             \
-    X(ambiguous)         /* fits two contexts: given to none */                                                      \
-    X(pending)           /* waiting for their scopes (a level, not a total) */                                       \
-    X(lost_kernel)       /* the kernel's own count of lost records */                                                \
-    X(lost_queue)        /* dropped between the daemon's threads: memory cap */                                      \
-    X(lost_end)          /* thread or process went away before its scopes were told */                               \
-    X(no_stack)          /* joined samples shown as [no stack: reason] */                                            \
-    X(scopes)            /* scopes received */                                                                       \
-    X(scopes_cut)        /* open when their process ended */                                                         \
-    X(scopes_bad)        /* refused: impossible times, heads or references */                                        \
-    X(messages)                                                                                                      \
-    X(messages_bad)      /* malformed */                                                                             \
-    X(messages_forged)   /* wrong mac, session or sequence */                                                        \
-    X(messages_version)  /* newer major */                                                                           \
-    X(messages_lost)     /* dropped unread between the daemon's threads: memory cap */                               \
-    X(traces_written)                                                                                                \
-    X(traces_lost)       /* closed traces that could not be written: queue full or store error */                    \
-    X(samples_written)                                                                                               \
-    X(threads_armed)                                                                                                 \
-    X(threads_failed)    /* could not be sampled */                                                                  \
+#define LEDGER_FIELDS(X) \
+    X(samples)           /* sample records decoded from the kernel's rings */ \
+    X(joined)            /* given to a scope */ \
+    X(outside)           /* in no scope of the thread */ \
+    X(ambiguous)         /* fits two contexts: given to none */ \
+    X(pending)           /* waiting for their scopes (a level, not a total) */ \
+    X(lost_kernel)       /* the kernel's own count of lost records */ \
+    X(lost_queue)        /* dropped between the daemon's threads: memory cap */ \
+    X(lost_end)          /* thread or process went away before its scopes were told */ \
+    X(no_stack)          /* joined samples shown as [no stack: reason] */ \
+    X(scopes)            /* scopes received */ \
+    X(scopes_cut)        /* open when their process ended */ \
+    X(scopes_bad)        /* refused: impossible times, heads or references */ \
+    X(messages) \
+    X(messages_bad)      /* malformed */ \
+    X(messages_forged)   /* wrong mac, session or sequence */ \
+    X(messages_version)  /* newer major */ \
+    X(messages_lost)     /* dropped unread between the daemon's threads: memory cap */ \
+    X(traces_written) \
+    X(traces_lost)       /* closed traces that could not be written: queue full or store error */ \
+    X(samples_written) \
+    X(threads_armed) \
+    X(threads_failed)    /* could not be sampled */ \
     X(uncovered_ns)      /* CPU time in scopes before arming */
 
 struct ledger {
@@ -47,18 +48,19 @@ struct ledger {
 #undef X
 };
 
-/* What is counted outside the pipeline, by the thread named; relaxed atomics, read by the pipeline for reports. */
-#define EDGE_FIELDS(X)                                                                                               \
-    X(samples)           /* sampler: those it had to drop, so that samples = ... + lost_queue holds */               \
-    X(lost_queue)        /* sampler: likewise */                                                                     \
-    X(messages_forged)   /* ingest */                                                                                \
-    X(messages_version)  /* ingest, sampler (HELLO) */                                                               \
-    X(messages_bad)      /* ingest, sampler */                                                                       \
-    X(messages_lost)     /* ingest */                                                                                \
-    X(traces_written)    /* writer */                                                                                \
-    X(traces_lost)       /* pipeline, writer */                                                                      \
-    X(samples_written)   /* writer */                                                                                \
-    X(threads_armed)     /* sampler */                                                                               \
+/* What is counted outside the pipeline, by the thread named; relaxed atomics, read by the pipeline for
+ * reports. */
+#define EDGE_FIELDS(X) \
+    X(samples)           /* sampler: those it had to drop, so that samples = ... + lost_queue holds */ \
+    X(lost_queue)        /* sampler: likewise */ \
+    X(messages_forged)   /* ingest */ \
+    X(messages_version)  /* ingest, sampler (HELLO) */ \
+    X(messages_bad)      /* ingest, sampler */ \
+    X(messages_lost)     /* ingest */ \
+    X(traces_written)    /* writer */ \
+    X(traces_lost)       /* pipeline, writer */ \
+    X(samples_written)   /* writer */ \
+    X(threads_armed)     /* sampler */ \
     X(threads_failed)    /* sampler */
 
 struct edge_counts {

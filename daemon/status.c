@@ -64,7 +64,8 @@ static void put_source(struct json *j, const struct perf_source_info *s)
 static void put_process(struct json *j, const struct report_process *p, uint32_t n_threads)
 {
     struct ledger l = report_ledger(p);
-    put_f(j, "{\"pid\":%u,\"down\":%s,\"threads\":%u,\"armed\":%" PRIu64 ",\"failed\":%" PRIu64, p->proc->host_pid,
+    put_f(j, "{\"pid\":%u,\"down\":%s,\"threads\":%u,\"armed\":%" PRIu64 ",\"failed\":%" PRIu64,
+          p->proc->host_pid,
           p->down ? "true" : "false", n_threads, l.threads_armed, l.threads_failed);
     put_member(j, "service", p->proc->service);
     put_member(j, "runtime", p->proc->runtime);
@@ -119,9 +120,10 @@ int status_json(const struct status_in *in, struct dvt_buf *out)
     put_source(&j, in->source);
     put_report(&j, in);
     put_f(&j, ",\"sessions\":%u", in->n_sessions);
-    put_f(&j, ",\"writer\":{\"traces\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"deleted\":%" PRIu64,
-          in->writer->traces, in->store_bytes, in->writer->errors, in->writer->deleted);
-    put_member(&j, "last_error", in->writer->last_error);
+    const struct board_writer *w = in->writer;
+    put_f(&j, ",\"writer\":{\"traces\":%" PRIu64 ",\"bytes\":%" PRIu64, w->traces, in->store_bytes);
+    put_f(&j, ",\"errors\":%" PRIu64 ",\"deleted\":%" PRIu64, w->errors, w->deleted);
+    put_member(&j, "last_error", w->last_error);
     put_f(&j, "}");
     put_notes(&j, in);
     put_f(&j, "}");

@@ -23,9 +23,10 @@ struct status_in {
     uint32_t n_notes;
 };
 
-/* Fields: version, pid, uptime_s, store, socket, endpoint, event {asked, used, why, kernel, opens}, hz, native, processes [{pid,
- * service, runtime, runtime_version, program, down, threads, armed, failed, scopes_per_s, samples_per_s, ledger}], totals,
- * open_traces, writer {traces, bytes, errors, deleted, last_error}, notes []. */
+/* Fields: version, pid, uptime_s, store, socket, endpoint, event {asked, used, why, kernel, opens}, hz,
+ * native, processes [{pid, service, runtime, runtime_version, program, down, threads, armed, failed,
+ * scopes_per_s, samples_per_s, ledger}], totals, open_traces, writer {traces, bytes, errors, deleted,
+ * last_error}, notes []. */
 int status_json(const struct status_in *in, struct dvt_buf *out);
 
 #endif

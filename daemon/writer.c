@@ -140,7 +140,8 @@ static int put_process(struct writer *w, const struct report_process *p, struct 
     if (r == 0)
         r = dvt_buf_append(&json, "", 1);
     if (r == 0)
-        r = store_put_process(w->c.store, w->boot, &cp, p->first_unix_ns, p->last_unix_ns, (const char *)json.p, err);
+        r = store_put_process(w->c.store, w->boot, &cp, p->first_unix_ns, p->last_unix_ns,
+                              (const char *)json.p, err);
     dvt_buf_fini(&json);
     return r;
 }

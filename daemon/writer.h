@@ -1,8 +1,9 @@
 /*
  * writer: the thread that turns closed traces into chunks of the store. Layer 6.
  *
- * All slow work is here: symbols, disk. Traces are committed in batches, at the latest 200 ms after the first of a batch;
- * retention runs every few seconds. A trace that cannot be written is counted, and the next one is tried.
+ * All slow work is here: symbols, disk. Traces are committed in batches, at the latest 200 ms after the first
+ * of a batch; retention runs every few seconds. A trace that cannot be written is counted, and the next one
+ * is tried.
  */
 #ifndef WRITER_H
 #define WRITER_H
@@ -24,8 +25,8 @@ struct writer_config {
 };
 
 int writer_start(const struct writer_config *c, struct writer **ret, struct dvt_err *err);
-/* Pipeline's thread. Both take what they are given; a trace is refused when the queue is full: then it is freed, counted
- * as lost, and false. */
+/* Pipeline's thread. Both take what they are given; a trace is refused when the queue is full: then it is
+ * freed, counted as lost, and false. */
 bool writer_put_trace(struct writer *w, struct trace *t);
 void writer_put_report(struct writer *w, struct report *r);
 /* Everything put before is committed, then the board is told. */

@@ -46,7 +46,8 @@ static inline bool shim_receive(int fd, struct shim_packet *p)
     } control;
     struct iovec iov = {.iov_base = p->bytes, .iov_len = sizeof p->bytes};
     struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen =
+            sizeof control.bytes};
     ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return false;

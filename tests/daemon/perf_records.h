@@ -44,7 +44,8 @@ static inline void record_chain_part(struct record *r, uint64_t time_ns, const u
 }
 
 /* REGS_USER of n registers 100, 101, ... and STACK_USER of `size` bytes, `filled` of them 0, 1, 2, ... */
-static inline void record_user_part(struct record *r, uint64_t abi, uint32_t n, uint64_t size, uint64_t filled)
+static inline void record_user_part(struct record *r, uint64_t abi, uint32_t n, uint64_t size,
+                                    uint64_t filled)
 {
     record_u64(r, abi);
     for (uint32_t i = 0; abi && i < n; i++)

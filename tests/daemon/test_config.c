@@ -32,7 +32,8 @@ static void test_defaults_are_those_of_the_manual(void)
 {
     struct config c;
     CU_ASSERT_EQUAL_FATAL(parse(&user, "", &c, NULL), 0);
-    CU_ASSERT_TRUE(c.hz == 99 && c.stack_bytes == 8192 && c.max_threads == 10000 && c.budget_bytes == 2ull << 30);
+    CU_ASSERT_TRUE(c.hz == 99 && c.stack_bytes == 8192 && c.max_threads == 10000 &&
+                   c.budget_bytes == 2ull << 30);
     CU_ASSERT_STRING_EQUAL(c.event, "cpu-clock");
     CU_ASSERT_EQUAL(c.native, PERF_NATIVE_DWARF);
     CU_ASSERT_STRING_EQUAL(c.store, "/home/u/.local/state/dovetail");
@@ -63,11 +64,13 @@ static void test_default_places_follow_user_and_environment(void)
 static void test_flags_are_taken_in_both_forms(void)
 {
     struct config c;
-    CU_ASSERT_EQUAL_FATAL(parse(&user, "--hz 250 --store=/s --socket /k/c.sock --native=fp -v --force", &c, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(parse(&user, "--hz 250 --store=/s --socket /k/c.sock --native=fp -v --force", &c,
+                                NULL), 0);
     CU_ASSERT_TRUE(c.hz == 250 && c.native == PERF_NATIVE_FP && c.verbose == 1 && c.force);
     CU_ASSERT_STRING_EQUAL(c.store, "/s");
     CU_ASSERT_STRING_EQUAL(c.socket, "/k/c.sock");
-    CU_ASSERT_EQUAL_FATAL(parse(&user, "--exit-with 7 --budget 512M --stack-bytes 4096 --foreground", &c, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(parse(&user, "--exit-with 7 --budget 512M --stack-bytes 4096 --foreground", &c,
+                                NULL), 0);
     CU_ASSERT_TRUE(c.exit_with == 7 && c.budget_bytes == 512ull << 20 && c.stack_bytes == 4096);
 }
 
@@ -183,7 +186,8 @@ static void test_help_lists_every_option(void)
     FILE *f = open_memstream(&text, &n);
     config_print_help(f);
     fclose(f);
-    const char *names[] = {"--store",        "--socket",      "--config",      "--hz",    "--event",     "--budget",
+    const char *names[] = {"--store",        "--socket",      "--config",      "--hz",    "--event",
+                           "--budget",
                            "--socket-group", "--native",      "--stack-bytes", "--force", "--exit-with", "--verbose",
                            "--version",      "--max-threads", "exit codes",    "example"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -199,7 +203,8 @@ int main(void)
         {"flags are taken in both forms", test_flags_are_taken_in_both_forms},
         {"a rate above the limit needs --force", test_rate_above_the_limit_needs_force},
         {"wrong flags are named", test_wrong_flags_are_named},
-        {"the socket path leaves room for the message socket", test_socket_path_leaves_room_for_the_message_socket},
+        {"the socket path leaves room for the message socket",
+         test_socket_path_leaves_room_for_the_message_socket},
         {"relative paths are of the working directory", test_relative_paths_are_of_the_working_directory},
         {"sizes are read with units", test_sizes_are_read_with_units},
         {"the file is read, and flags win", test_file_is_read_and_flags_win},

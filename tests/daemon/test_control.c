@@ -1,4 +1,5 @@
-/* control, handshake, conn: a real socket with a shim's and a CLI's side driven by the test, one thread for all. */
+/* control, handshake, conn: a real socket with a shim's and a CLI's side driven by the test, one thread
+ * for all. */
 #include "../../daemon/conn.h"
 #include "../../daemon/control.h"
 #include "../../daemon/feed.h"
@@ -344,7 +345,8 @@ static void test_control_answers_status_after_the_pipeline_s_report(void)
     free(p);
 }
 
-/* The shim is asked; without its answer the flush goes on after its deadline; the CLI is told when the writer is through. */
+/* The shim is asked; without its answer the flush goes on after its deadline; the CLI is told when the
+ * writer is through. */
 static void test_control_flushes_shims_rings_and_store_in_turn(void)
 {
     struct rig r;
@@ -419,10 +421,12 @@ int main(void)
         {"control survives garbage and hangs up on it", test_control_survives_garbage_and_hangs_up_on_it},
         {"control wants HELLO first and once", test_control_wants_hello_first_and_once},
         {"control arms a thread and passes its event", test_control_arms_a_thread_and_passes_its_event},
-        {"control refuses to arm another process's thread", test_control_refuses_to_arm_another_process_s_thread},
+        {"control refuses to arm another process's thread",
+         test_control_refuses_to_arm_another_process_s_thread},
         {"control answers status after the pipeline's report",
          test_control_answers_status_after_the_pipeline_s_report},
-        {"control flushes shims, rings and store in turn", test_control_flushes_shims_rings_and_store_in_turn},
+        {"control flushes shims, rings and store in turn",
+         test_control_flushes_shims_rings_and_store_in_turn},
         {"listener refuses a second daemon, replaces a dead one",
          test_listener_refuses_a_second_daemon_and_replaces_a_dead_one},
         {"listener refuses places others can write", test_listener_refuses_places_others_can_write},

@@ -1,6 +1,6 @@
 /*
- * dovetaild: the program itself, started by the test: exit codes and texts of a wrong start, one daemon for a store and a socket,
- * a clean stop that keeps what arrived, the end with another process.
+ * dovetaild: the program itself, started by the test: exit codes and texts of a wrong start, one daemon for a
+ * store and a socket, a clean stop that keeps what arrived, the end with another process.
  */
 #include "edge_check.h"
 #include "fake_shim.h"
@@ -92,15 +92,18 @@ static void test_dovetaild_wrong_starts_say_what_is_wrong(void)
     char store[256], sock[256], file[256];
     at(store, "w/store");
     at(sock, "w/c.sock");
-    expect_start_fails((char *[]){"dovetaild", "--event", "frobs", "--store", store, "--socket", sock, NULL}, 2,
+    expect_start_fails((char *[]){"dovetaild", "--event", "frobs", "--store", store, "--socket", sock, NULL},
+                       2,
                        "unknown event 'frobs'");
     expect_start_fails((char *[]){"dovetaild", "--hz", "20000", NULL}, 2, "--force");
     expect_start_fails((char *[]){"dovetaild", "--hz", "0", NULL}, 2, "hz: '0'");
     expect_start_fails((char *[]){"dovetaild", "--frob", NULL}, 2, "--help");
-    expect_start_fails((char *[]){"dovetaild", "--store", store, "--socket", "/proc/x/c.sock", NULL}, 3, "/proc/x");
+    expect_start_fails((char *[]){"dovetaild", "--store", store, "--socket", "/proc/x/c.sock", NULL}, 3,
+                       "/proc/x");
     at(file, "file");
     close(open(file, O_CREAT | O_WRONLY, 0600));
-    expect_start_fails((char *[]){"dovetaild", "--store", file, "--socket", sock, NULL}, 2, "not a directory");
+    expect_start_fails((char *[]){"dovetaild", "--store", file, "--socket", sock, NULL}, 2,
+                       "not a directory");
 }
 
 static void test_dovetaild_is_one_for_a_store_and_one_for_a_socket(void)

@@ -1,4 +1,5 @@
-/* perf_decode: records as the kernel lays them out, whole, cut at every byte, and lying about their lengths. */
+/* perf_decode: records as the kernel lays them out, whole, cut at every byte, and lying about their
+ * lengths. */
 #include "../../daemon/perf_decode.h"
 #include "edge_check.h"
 #include "perf_records.h"
@@ -13,7 +14,8 @@ static const struct perf_layout leaf = {PERF_NATIVE_LEAF, 0, false};
 #define USER ((uint64_t)PERF_CONTEXT_USER)
 
 /* Decodes a copy in a block of its own, so that a sanitizer sees an over-read. */
-static int decode(const struct perf_layout *l, const struct record *r, enum perf_kind *kind, struct sample **s,
+static int decode(const struct perf_layout *l, const struct record *r, enum perf_kind *kind,
+                  struct sample **s,
                   uint64_t *lost)
 {
     uint8_t *copy = malloc(r->n ? r->n : 1);
@@ -246,7 +248,8 @@ int main(void)
          test_decode_dwarf_sample_has_kernel_chain_registers_and_stack},
         {"an fp sample is split into kernel and user", test_decode_fp_sample_splits_kernel_and_user},
         {"unknown contexts of a chain are left out", test_decode_leaves_out_contexts_it_does_not_know},
-        {"a leaf sample is kernel or user by its mode", test_decode_leaf_sample_is_kernel_or_user_by_its_mode},
+        {"a leaf sample is kernel or user by its mode",
+         test_decode_leaf_sample_is_kernel_or_user_by_its_mode},
         {"the period is given only where it is true", test_decode_period_is_given_only_where_it_is_true},
         {"without user context there are no registers", test_decode_without_user_context_has_no_registers},
         {"registers of 32-bit code are not given", test_decode_does_not_give_registers_of_32_bit_code},

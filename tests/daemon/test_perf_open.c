@@ -7,7 +7,8 @@
 
 static int make(const char *event, struct perf_source **ret, struct dvt_err *err)
 {
-    struct perf_source_config c = {.event = event, .hz = 99, .native = PERF_NATIVE_DWARF, .stack_bytes = 8192};
+    struct perf_source_config c = {.event = event, .hz = 99, .native = PERF_NATIVE_DWARF,
+                                   .stack_bytes = 8192};
     return perf_source_new(&c, ret, err);
 }
 
@@ -232,10 +233,12 @@ int main(void)
          test_events_are_counted_by_frequency_or_by_a_given_period},
         {"cycles fall back to cpu-clock and say so", test_cycles_fall_back_to_cpu_clock_and_say_so},
         {"the event of a thread that is gone is ENOENT", test_event_of_a_thread_that_is_gone_is_enoent},
-        {"the first period is random within floor and period", test_first_period_is_random_within_floor_and_period},
+        {"the first period is random within floor and period",
+         test_first_period_is_random_within_floor_and_period},
         {"budget gives large rings first, small ones to many",
          test_budget_gives_large_rings_first_and_small_ones_to_many},
-        {"budget within locked memory shrinks, then ends", test_budget_within_locked_memory_shrinks_then_ends},
+        {"budget within locked memory shrinks, then ends",
+         test_budget_within_locked_memory_shrinks_then_ends},
         {"a ring holds four samples", test_budget_ring_holds_four_samples},
         {"ring puts a record together that wraps", test_ring_puts_a_record_together_that_wraps},
         {"ring skips bytes that make no sense", test_ring_skips_bytes_that_make_no_sense},

@@ -26,7 +26,8 @@ static const struct rig_config plain = {1000, PERF_NATIVE_DWARF, 100, 64 << 20};
 static void rig_init(struct rig *r, const struct rig_config *c)
 {
     struct dvt_err err = {0};
-    struct perf_source_config sc = {.event = "cpu-clock", .hz = c->hz, .native = c->native, .stack_bytes = 4096};
+    struct perf_source_config sc = {.event = "cpu-clock", .hz = c->hz, .native = c->native,
+                                    .stack_bytes = 4096};
     struct dvt_hello hello = {.pid = (uint32_t)getpid(), .service = dvt_str("test")};
     CU_ASSERT_EQUAL_FATAL(perf_source_new(&sc, &r->source, &err), 0);
     CU_ASSERT_EQUAL_FATAL(loop_new(&r->loop, &err), 0);
@@ -289,10 +290,12 @@ int main(void)
         {"sampler samples a busy thread", test_sampler_samples_a_busy_thread},
         {"sampler by fp and by leaf gives user addresses",
          test_sampler_by_frame_pointers_and_by_leaf_gives_user_addresses},
-        {"sampler drains before it ends a disarmed thread", test_sampler_drains_before_it_ends_a_disarmed_thread},
+        {"sampler drains before it ends a disarmed thread",
+         test_sampler_drains_before_it_ends_a_disarmed_thread},
         {"sampler ends the earlier arming of a tid", test_sampler_ends_the_earlier_arming_of_a_tid},
         {"sampler notices that a thread has exited", test_sampler_notices_that_a_thread_has_exited},
-        {"sampler refuses threads of another process", test_sampler_refuses_threads_that_are_not_the_process_s},
+        {"sampler refuses threads of another process",
+         test_sampler_refuses_threads_that_are_not_the_process_s},
         {"sampler stops at max-threads", test_sampler_stops_at_max_threads},
         {"sampler counts what a full queue drops", test_sampler_counts_what_a_full_queue_drops},
         {"sampler tells the kernel's losses", test_sampler_tells_the_kernel_s_losses},

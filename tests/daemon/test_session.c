@@ -261,11 +261,13 @@ int main(void)
 {
     static const struct edge_test tests[] = {
         {"session takes growing sequence numbers only", test_session_takes_growing_sequence_numbers_only},
-        {"session refuses a wrong mac and stays as it was", test_session_refuses_a_wrong_mac_and_stays_as_it_was},
+        {"session refuses a wrong mac and stays as it was",
+         test_session_refuses_a_wrong_mac_and_stays_as_it_was},
         {"session counts messages of unknown sessions", test_session_counts_messages_of_unknown_sessions},
         {"session is unknown until published", test_session_is_unknown_until_published},
         {"session keys and indexes differ", test_session_keys_and_indexes_differ},
-        {"session ends after its goodbye or a quiet while", test_session_ends_after_its_goodbye_or_a_quiet_while},
+        {"session ends after its goodbye or a quiet while",
+         test_session_ends_after_its_goodbye_or_a_quiet_while},
         {"session all_heard needs every shim", test_session_all_heard_needs_every_shim},
         {"process text is cleaned and bounded", test_process_text_is_cleaned_and_bounded},
         {"peer reads the start time behind any name", test_peer_reads_the_start_time_behind_any_name},

@@ -147,11 +147,13 @@ int main(void)
         {"ledger_add sums every field", test_ledger_add_sums_every_field},
         {"edge counts add to their fields", test_edge_counts_add_to_their_fields},
         {"ledger_json has every field and the shim's", test_ledger_json_has_every_field_and_the_shim_s},
-        {"status escapes text and adds the edge's counts", test_status_escapes_text_and_adds_the_edge_s_counts},
+        {"status escapes text and adds the edge's counts",
+         test_status_escapes_text_and_adds_the_edge_s_counts},
         {"flush runs its steps in turn", test_flush_runs_its_steps_in_turn},
         {"flush does not wait for ever for a shim", test_flush_does_not_wait_for_ever_for_a_shim},
         {"flush asked for during another gets its own", test_flush_asked_for_during_another_gets_its_own},
-        {"log limit suppresses a burst and tells how many", test_log_limit_suppresses_a_burst_and_tells_how_many},
+        {"log limit suppresses a burst and tells how many",
+         test_log_limit_suppresses_a_burst_and_tells_how_many},
     };
     return EDGE_RUN("stats", tests);
 }

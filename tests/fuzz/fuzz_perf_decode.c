@@ -1,4 +1,5 @@
-/* perf_decode on any bytes: byte 0 chooses the layout, the rest is a record. A sample it gives must be sound. */
+/* perf_decode on any bytes: byte 0 chooses the layout, the rest is a record. A sample it gives must be
+ * sound. */
 #include "../../daemon/perf_decode.h"
 
 #include <stdlib.h>

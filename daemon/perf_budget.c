@@ -15,6 +15,7 @@
 enum {
     LARGE_RING_PAGES = 16,    /* 7 samples with 8 KiB of stack: wakes its reader at half of that */
     LARGE_RING_THREADS = 512, /* 34 MiB */
+    ROOMY_RING_THREADS = 64,  /* twice that: a reader kept off the CPU for 100 ms loses nothing */
     FP_RING_PAGES = 2,        /* 4 samples of 127 frames */
     LEAF_RING_PAGES = 1,
     HOLD_SAMPLES = 4,
@@ -82,6 +83,8 @@ struct perf_plan perf_budget_plan(const struct perf_budget *b, enum perf_native 
         uint32_t pages = dwarf_pages(stack_bytes, page_bytes);
         if (b->unlimited && pages < LARGE_RING_PAGES)
             pages = LARGE_RING_PAGES;
+        if (b->n_threads < ROOMY_RING_THREADS && fits(b, 2 * pages, page_bytes, b->limit_bytes / 4))
+            return (struct perf_plan){2 * pages, PERF_NATIVE_DWARF};
         if (fits(b, pages, page_bytes, b->limit_bytes / 2))
             return (struct perf_plan){pages, PERF_NATIVE_DWARF};
     }

@@ -121,6 +121,9 @@ static void test_budget_gives_large_rings_first_and_small_ones_to_many(void)
 {
     struct perf_budget b = {.unlimited = true};
     struct perf_plan p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
+    CU_ASSERT_TRUE(p.native == PERF_NATIVE_DWARF && p.data_pages == 32);
+    b.n_threads = 64;
+    p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
     CU_ASSERT_TRUE(p.native == PERF_NATIVE_DWARF && p.data_pages == 16);
     b.n_threads = 512;
     p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);

@@ -6,9 +6,24 @@
 
 /* ---- opening ---- */
 
-static void set_id(uint8_t *out, uint64_t v)
+/* Ids are a thread's random base plus the scope's number times an odd constant (a Weyl sequence): as good as random for being
+ * distinct, for two instructions. The part that varies comes first, so that short prefixes tell traces apart. */
+static inline uint64_t weyl(const struct dvt_slot *s)
 {
-    memcpy(out, &v, sizeof v);
+    return dvt_next_serial(s) * 0x9e3779b97f4a7c15u;
+}
+
+static inline void new_trace(const struct dvt_slot *s, struct dvt_frame *f)
+{
+    uint64_t id[2] = {s->id_base[0] + weyl(s), s->id_base[1]};
+    memcpy(f->trace.b, id, sizeof id);
+}
+
+static inline void new_span(const struct dvt_slot *s, struct dvt_frame *f)
+{
+    uint64_t id = s->id_base[2] + weyl(s);
+    id += id == 0;
+    memcpy(f->span.b, &id, sizeof id);
 }
 
 static void inherit(struct dvt_frame *f)
@@ -38,30 +53,39 @@ static bool remote_parent(struct dvt_slot *s, struct dvt_frame *f, const char *t
     return true;
 }
 
-/* Trace, parent and flags: traceparent, else the given ids, else the enclosing scope's, else a new trace. */
+/* Trace and parent as the caller says. */
+static __attribute__((noinline)) void given_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+{
+    bool remote = a->traceparent && remote_parent(s, f, a->traceparent);
+    if (!remote && a->trace_id)
+        explicit_trace(s, f, a);
+    else if (!remote && f->parent_serial)
+        inherit(f);
+    else if (!remote)
+        new_trace(s, f);
+    if (!remote && a->parent_span_id)
+        memcpy(f->parent_span.b, a->parent_span_id, sizeof f->parent_span.b);
+    else if (!remote && !f->parent_serial)
+        f->flags |= DVT_SCOPE_ROOT;
+    if (a->span_id)
+        memcpy(f->span.b, a->span_id, sizeof f->span.b);
+}
+
+/* Trace, span, parent and flags: traceparent, else the given ids, else the enclosing scope's, else a new trace. */
 static inline void set_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
 {
     f->flags = a->always ? DVT_SCOPE_ALWAYS : 0;
     f->parent_span = (struct dvt_span_id){0};
-    if (a->traceparent && remote_parent(s, f, a->traceparent))
-        goto span;
-    if (a->trace_id) {
-        explicit_trace(s, f, a);
+    new_span(s, f);
+    if (DVT_UNLIKELY((uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id |
+                     (uintptr_t)a->parent_span_id)) {
+        given_context(s, f, a);
     } else if (f->parent_serial) {
         inherit(f);
     } else {
-        set_id(f->trace.b, dvt_random(s));
-        set_id(f->trace.b + 8, dvt_random(s));
-    }
-    if (a->parent_span_id)
-        memcpy(f->parent_span.b, a->parent_span_id, sizeof f->parent_span.b);
-    else if (!f->parent_serial)
+        new_trace(s, f);
         f->flags |= DVT_SCOPE_ROOT;
-span:
-    if (a->span_id)
-        memcpy(f->span.b, a->span_id, sizeof f->span.b);
-    else
-        set_id(f->span.b, dvt_random(s));
+    }
 }
 
 static void keep_text(struct dvt_slot *s, const char *name)
@@ -72,14 +96,18 @@ static void keep_text(struct dvt_slot *s, const char *name)
                   (struct dvt_str){name, dvt_utf8_cut(name, n, DVT_MAX_NAME)});
 }
 
+static __attribute__((noinline)) void name_by_text(struct dvt_slot *s, struct dvt_frame *f, const char *name)
+{
+    f->name = dvt_name(name);
+    if (!f->name)
+        keep_text(s, name);
+}
+
 static inline void set_name(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
 {
     f->name = a->interned;
-    if (f->name || !a->name)
-        return;
-    f->name = dvt_name(a->name);
-    if (DVT_UNLIKELY(!f->name))
-        keep_text(s, a->name);
+    if (!f->name && a->name)
+        name_by_text(s, f, a->name);
 }
 
 static void add_links(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
@@ -102,7 +130,7 @@ static void add_links(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_
         dvt_count(&s->n.labels_cut);
 }
 
-static void add_extras(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+static __attribute__((noinline)) void add_extras(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
 {
     for (size_t i = 0; i < a->n_labels; i++)
         dvt_arena_label(s, dvt_depth(s), a->labels[i].key, a->labels[i].value);
@@ -110,28 +138,35 @@ static void add_extras(struct dvt_slot *s, struct dvt_frame *f, const struct dvt
         add_links(s, f, a);
 }
 
-struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
+static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_scope_args *a)
 {
-    static const struct dvt_scope_args none;
-    const struct dvt_scope_args *a = args ? args : &none;
     struct dvt_slot *s = dvt_enter();
-    if (!s)
+    if (DVT_UNLIKELY(!s))
         return (struct dvt_scope){0};
-    struct dvt_frame *f = dvt_frame_next(s);
+    struct dvt_frame *f = dvt_frame_begin(s);
     if (DVT_UNLIKELY(!f))
         return (struct dvt_scope){s, DVT_SERIAL_OVERFLOW};
     set_context(s, f, a);
     set_name(s, f, a);
-    if (a->n_labels | a->n_links)
+    if (DVT_UNLIKELY(a->n_labels | a->n_links))
         add_extras(s, f, a);
     return dvt_frame_publish(s, f);
+}
+
+/* The work is in a function of its own, so that an inert library saves no registers. */
+struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
+{
+    static const struct dvt_scope_args none;
+    if (!dvt_is_recording())
+        return (struct dvt_scope){0};
+    return open_scope(args ? args : &none);
 }
 
 /* ---- closing ---- */
 
 void dvt_scope_close(struct dvt_scope scope)
 {
-    if (DVT_UNLIKELY(!dvt_scope_drop_fast(scope, NULL)))
+    if (scope.thread && DVT_UNLIKELY(!dvt_scope_drop_fast(scope, NULL)))
         dvt_scope_close_slow(scope, false);
 }
 
@@ -192,5 +227,6 @@ bool dvt_traceparent(char out[56])
 
 void dvt_thread_start(void)
 {
-    (void)dvt_enter();
+    if (dvt_is_recording())
+        (void)dvt_enter();
 }

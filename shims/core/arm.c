@@ -84,6 +84,7 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
     bool live = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
     atomic_store_explicit(&s->fd, fd, memory_order_release);
     dvt_handler_own_fd(fd, true);
+    atomic_store_explicit(&s->armed_ns, dvt_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&s->head_ptr, head, memory_order_release);
     if (how->use_signal && live && arm_signal(fd, s->tid) == 0 && atomic_load_explicit(head, memory_order_acquire) != 0)
         dvt_handler_next_period(fd, &s->handler_rng); /* the first sample fell before there was a handler to do it */
@@ -133,6 +134,7 @@ static void disarm_live(struct dvt_slot *s)
 {
     atomic_store_explicit(&s->head_ptr, &dvt_zero_word, memory_order_release);
     atomic_store_explicit(&s->epoch_word, dvt_slot_next_epoch(), memory_order_release);
+    atomic_store_explicit(&s->armed_ns, UINT64_MAX, memory_order_relaxed);
     if (s->map) /* MAP_FIXED: the reader that still holds the pointer finds zeros */
         mmap(s->map, s->map_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     close_event(s);

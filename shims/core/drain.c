@@ -131,6 +131,7 @@ static bool undo_keep(struct dvt_slot *s, const struct dvt_scope_entry *e)
     if (!s->armed_clean || !(e->flags & DVT_F_PENDING) || (e->flags & DVT_SCOPE_ALWAYS) || e->head_close != e->head_open)
         return false;
     s->undone++;
+    s->dropped++;
     dropped_by[e->name ? e->name->id : 0]++;
     return true;
 }
@@ -301,15 +302,17 @@ void dvt_drain(enum dvt_drain_mode mode)
 
 static void collect_dropped(struct dvt_slot *s, uint32_t n_names)
 {
-    uint64_t total = atomic_load_explicit(&s->n.dropped, memory_order_relaxed);
-    if (total == s->seen_dropped)
+    uint64_t serial = atomic_load_explicit(&s->serial, memory_order_relaxed);
+    uint32_t depth = atomic_load_explicit(&s->depth, memory_order_relaxed);
+    if (serial == s->seen_serial)
         return;
     for (uint32_t id = 0; id <= n_names; id++) {
-        uint32_t now = atomic_load_explicit(&s->dropped_by[id], memory_order_relaxed);
-        dropped_by[id] += now - s->dropped_seen[id];
+        uint32_t now = atomic_load_explicit(&s->dropped_by[id], memory_order_relaxed), more = now - s->dropped_seen[id];
+        dropped_by[id] += more;
+        s->dropped += more;
         s->dropped_seen[id] = now;
     }
-    s->seen_dropped = total;
+    s->seen_serial = depth ? s->seen_serial : serial; /* what is open may yet be dropped */
 }
 
 /* Puts the next dropped counts into v and clears them; *id goes on. */

@@ -79,6 +79,7 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     dvt_scope_fill_entry(f, (uint32_t)region.n, &e);
     e.flags = (f->flags & ~(uint32_t)DVT_F_INTERNAL) | DVT_SCOPE_OPEN;
     e.flags |= f->epoch != epoch ? DVT_SCOPE_REARMED : 0;
+    e.flags |= f->start_ns < atomic_load_explicit(&s->armed_ns, memory_order_relaxed) ? DVT_SCOPE_LATE_ARMED : 0;
     e.head_open = f->epoch != epoch ? 0 : f->head_open;
     e.epoch = epoch;
     e.head_close = head;

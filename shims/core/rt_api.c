@@ -4,12 +4,12 @@
 #include "arena.h"
 #include "scope.h"
 
-struct dvt_scope dvt_rt_open(const struct dvt_rt_open *a)
+static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_rt_open *a)
 {
     struct dvt_slot *s = dvt_enter();
-    if (!s)
+    if (DVT_UNLIKELY(!s))
         return (struct dvt_scope){0};
-    struct dvt_frame *f = dvt_frame_next(s);
+    struct dvt_frame *f = dvt_frame_begin(s);
     if (DVT_UNLIKELY(!f))
         return (struct dvt_scope){s, DVT_SERIAL_OVERFLOW};
     f->trace = a->trace;
@@ -18,6 +18,13 @@ struct dvt_scope dvt_rt_open(const struct dvt_rt_open *a)
     f->flags = a->flags & ~(uint32_t)DVT_F_INTERNAL;
     f->name = a->name;
     return dvt_frame_publish(s, f);
+}
+
+struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)
+{
+    if (!dvt_is_recording())
+        return (struct dvt_scope){0};
+    return open_scope(args);
 }
 
 static bool close_slow(struct dvt_scope h, const struct dvt_name *name)

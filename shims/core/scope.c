@@ -12,6 +12,15 @@
 
 _Atomic uint64_t dvt_stale_elsewhere;
 
+struct dvt_slot *dvt_enter_slow(void)
+{
+    struct dvt_slot *s = dvt_tls_slot;
+    if (!s)
+        return dvt_slot_take();
+    dvt_scope_take_remote(s);
+    return s;
+}
+
 struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s)
 {
     s->overflow++;
@@ -53,9 +62,11 @@ bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
     }
     if (head < f->head_open) /* the daemon hung up: the ring is gone, and who would have read it too */
         f->head_open = head;
+    if (f->start_ns < atomic_load_explicit(&s->armed_ns, memory_order_acquire))
+        f->flags |= DVT_SCOPE_LATE_ARMED;
     bool pending = word & DVT_EPOCH_PENDING;
     if (pending) /* the daemon may count samples that this thread cannot see yet: let it decide by time */
-        f->flags |= DVT_SCOPE_LATE_ARMED | DVT_SCOPE_CROSS_THREAD | DVT_F_PENDING;
+        f->flags |= DVT_SCOPE_CROSS_THREAD | DVT_F_PENDING;
     if (always)
         f->flags |= DVT_SCOPE_ALWAYS;
     f->head_close = head;

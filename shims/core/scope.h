@@ -40,38 +40,41 @@ static inline uint32_t dvt_depth(const struct dvt_slot *s)
     return atomic_load_explicit(&s->depth, memory_order_relaxed);
 }
 
-/* The calling thread's slot if scopes are to be recorded. */
+struct dvt_slot *dvt_enter_slow(void);
+
+/* The calling thread's slot, if recording is on (the caller has looked). */
 static inline struct dvt_slot *dvt_enter(void)
 {
-    if (!atomic_load_explicit(&dvt_recording, memory_order_relaxed))
-        return NULL;
     struct dvt_slot *s = dvt_tls_slot;
-    if (DVT_UNLIKELY(!s) && !(s = dvt_slot_take()))
-        return NULL;
-    if (DVT_UNLIKELY(atomic_load_explicit(&s->remote_pending, memory_order_relaxed)))
-        dvt_scope_take_remote(s);
+    if (DVT_UNLIKELY(!s || atomic_load_explicit(&s->remote_pending, memory_order_relaxed)))
+        return dvt_enter_slow();
     return s;
 }
-
-/* xoroshiro128+ (Blackman, Vigna 2018), public domain algorithm. Never 0. */
-static inline uint64_t dvt_random(struct dvt_slot *s)
+static inline bool dvt_is_recording(void)
 {
-    uint64_t a = s->rng[0], b = s->rng[1], x = a + b;
-    b ^= a;
-    s->rng[0] = (a << 24 | a >> 40) ^ b ^ b << 16;
-    s->rng[1] = b << 37 | b >> 27;
-    return x ? x : 1;
+    return atomic_load_explicit(&dvt_recording, memory_order_relaxed);
 }
 
-/* The next frame, empty; NULL if the stack is full, which is counted. */
-static inline struct dvt_frame *dvt_frame_next(struct dvt_slot *s)
+static inline uint64_t dvt_next_serial(const struct dvt_slot *s)
+{
+    return atomic_load_explicit(&s->serial, memory_order_relaxed) + 1;
+}
+
+/* Starts opening a scope: the next frame, empty but for its times; NULL if the stack is full, which is counted. The clock is
+ * read first, while little is live in registers, but after root_head says OPENING: see dvt_frame_publish. */
+static inline struct dvt_frame *dvt_frame_begin(struct dvt_slot *s)
 {
     uint32_t depth = dvt_depth(s);
     if (DVT_UNLIKELY(depth >= DVT_MAX_DEPTH))
         return dvt_scope_overflow(s);
-    struct dvt_frame *f = &s->frames[depth];
+    if (depth == 0)
+        atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
+    uint64_t now_ns = dvt_now_ns();
+    struct dvt_frame *f = &s->frames[dvt_depth(s)];
+    f->start_ns = now_ns;
     f->arena_at = s->arena_top;
-    f->parent_serial = depth ? f[-1].serial : 0;
+    f->parent_serial = f > s->frames ? f[-1].serial : 0;
+    f->serial = dvt_next_serial(s);
     return f;
 }
 
@@ -91,32 +94,28 @@ static inline uint64_t dvt_read_head(const struct dvt_slot *s, uint32_t *ret_epo
 
 /*
  * Publishes a filled frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by interrupts of
- * this thread, so "OPENING" is stored before any sample that the head loaded next does not count yet. The
- * sender loads data_head first and root_head second; if it sees such a sample it also sees OPENING or what followed.
+ * this thread, so "OPENING" is stored before any sample that the head loaded here does not count yet. The sender loads
+ * data_head first and root_head second; if it sees such a sample it also sees OPENING or what followed.
  */
 static inline struct dvt_scope dvt_frame_publish(struct dvt_slot *s, struct dvt_frame *f)
 {
-    uint32_t depth = dvt_depth(s), word;
+    uint32_t word;
     bool stable;
-    if (depth == 0) {
-        atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst);
-    }
+    atomic_signal_fence(memory_order_seq_cst);
     f->head_open = dvt_read_head(s, &word, &stable);
     f->epoch = word & ~DVT_EPOCH_PENDING;
-    f->drop_word = (word & DVT_EPOCH_PENDING) || (f->flags & DVT_SCOPE_ALWAYS) || !stable ? 0 : word;
-    if (atomic_load_explicit(&s->head_ptr, memory_order_relaxed) == &dvt_zero_word)
-        f->flags |= DVT_SCOPE_LATE_ARMED;
-    f->serial = atomic_load_explicit(&s->serial, memory_order_relaxed) + 1;
-    atomic_store_explicit(&s->serial, f->serial, memory_order_relaxed);
-    f->start_ns = dvt_now_ns();
-    atomic_store_explicit(&s->depth, depth + 1, memory_order_release); /* for the handler */
-    if (depth == 0) {
+    f->drop_word = word;
+    if (DVT_UNLIKELY((word & DVT_EPOCH_PENDING) || (f->flags & DVT_SCOPE_ALWAYS) || !stable))
+        f->drop_word = 0;
+    uint64_t serial = dvt_next_serial(s);
+    atomic_store_explicit(&s->serial, serial, memory_order_relaxed);
+    atomic_store_explicit(&s->depth, (uint32_t)(f - s->frames) + 1, memory_order_release); /* for the handler */
+    if (f == s->frames) {
         atomic_store_explicit(&s->root_start_ns, f->start_ns, memory_order_relaxed);
         atomic_store_explicit(&s->root_epoch, f->epoch, memory_order_relaxed);
         atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
     }
-    return (struct dvt_scope){s, f->serial};
+    return (struct dvt_scope){s, serial};
 }
 
 /* Removes the innermost frame. What it published in the ring is visible before root_head says that nothing is open. */
@@ -129,11 +128,11 @@ static inline void dvt_frame_pop(struct dvt_slot *s, const struct dvt_frame *f, 
         atomic_store_explicit(&s->root_head, DVT_ROOT_NONE, memory_order_release); /* pairs with drain.c */
 }
 
+/* The sender makes the totals of it. */
 static inline void dvt_count_drop(struct dvt_slot *s, const struct dvt_name *name)
 {
     _Atomic uint32_t *by = &s->dropped_by[name ? name->id : 0];
     atomic_store_explicit(by, atomic_load_explicit(by, memory_order_relaxed) + 1, memory_order_relaxed);
-    dvt_count(&s->n.dropped);
 }
 
 /* The plain close: the innermost scope of this thread, no sample inside, nothing unusual. False: not that, nothing done.

@@ -89,8 +89,8 @@ static void reset_from_parent(struct dvt_slot *s)
     s->announced.n = 0;
     s->map = NULL; /* perf mappings are not inherited: the address may be another's by now */
     s->map_bytes = 0;
-    s->seen_dropped = s->undone = 0;
-    s->serial_base = atomic_load_explicit(&s->serial, memory_order_relaxed);
+    s->dropped = s->undone = 0;
+    s->serial_base = s->seen_serial = atomic_load_explicit(&s->serial, memory_order_relaxed);
     memset(s->remote, 0, sizeof s->remote);
     atomic_store_explicit(&s->remote_pending, 0, memory_order_relaxed);
     memset((void *)s->dropped_by, 0, sizeof s->dropped_by);
@@ -121,12 +121,13 @@ static struct dvt_slot *pop_free(uint32_t now)
 
 static void seed(struct dvt_slot *s)
 {
-    if (getrandom(s->rng, sizeof s->rng, GRND_NONBLOCK) != sizeof s->rng) {
-        s->rng[0] = dvt_now_ns();
-        s->rng[1] = (uint64_t)(uintptr_t)s ^ (uint64_t)s->tid << 32;
-    }
-    s->rng[0] |= 1;
-    s->handler_rng = s->rng[1] | 1;
+    uint64_t r[4];
+    if (getrandom(r, sizeof r, GRND_NONBLOCK) != sizeof r)
+        for (size_t i = 0; i < 4; i++)
+            r[i] = (dvt_now_ns() + i) * 0x9e3779b97f4a7c15u ^ (uint64_t)s->tid << 32 ^ (uint64_t)(uintptr_t)&r[i];
+    memcpy(s->id_base, r, sizeof s->id_base);
+    s->id_base[1] |= 1; /* so that no trace id is zero */
+    s->handler_rng = r[3] | 1;
 }
 
 static void init_for_thread(struct dvt_slot *s)
@@ -143,6 +144,7 @@ static void init_for_thread(struct dvt_slot *s)
     s->settled_head = s->settled_ns = s->uncovered_ns = s->arm_sent_ns = 0;
     atomic_store_explicit(&s->head_ptr, &dvt_zero_word, memory_order_relaxed);
     atomic_store_explicit(&s->epoch_word, dvt_slot_next_epoch(), memory_order_relaxed);
+    atomic_store_explicit(&s->armed_ns, UINT64_MAX, memory_order_relaxed);
     atomic_store_explicit(&s->depth, 0, memory_order_relaxed);
     atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
     atomic_store_explicit(&s->wake_sent, 0, memory_order_relaxed);
@@ -210,12 +212,11 @@ static void add_slot(struct dvt_shim_counts *sum, const struct dvt_slot *s)
 {
     const struct dvt_slot_counts *n = &s->n;
     uint64_t kept = atomic_load_explicit(&n->kept, memory_order_relaxed) - s->undone;
-    uint64_t dropped = atomic_load_explicit(&n->dropped, memory_order_relaxed) + s->undone;
     uint64_t lost = atomic_load_explicit(&n->lost_ring, memory_order_relaxed);
     sum->kept += kept;
-    sum->dropped += dropped;
+    sum->dropped += s->dropped;
     sum->lost_ring += lost;
-    sum->closed += kept + dropped + lost;
+    sum->closed += kept + s->dropped + lost;
     sum->opened += atomic_load_explicit(&s->serial, memory_order_relaxed) - s->serial_base;
     sum->misuse_order += atomic_load_explicit(&n->misuse_order, memory_order_relaxed);
     sum->misuse_thread += atomic_load_explicit(&n->misuse_thread, memory_order_relaxed);

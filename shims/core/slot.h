@@ -45,8 +45,8 @@ enum {
 #define DVT_ROOT_NONE UINT64_MAX
 #define DVT_ROOT_OPENING (UINT64_MAX - 1)
 
-struct dvt_frame { /* one open scope */
-    uint64_t serial, parent_serial;
+struct dvt_frame { /* one open scope; 128 bytes, so that its index is a shift */
+    _Alignas(128) uint64_t serial, parent_serial;
     uint64_t start_ns, head_open;
     uint32_t drop_word; /* epoch_word at open, or 0: never drop without a closer look */
     uint32_t epoch;     /* arming number at open, without the pending bit */
@@ -82,7 +82,7 @@ struct dvt_remote_close {
 
 /* Written by the owner alone (relaxed), read by the sender. */
 struct dvt_slot_counts {
-    _Atomic uint64_t kept, dropped, lost_ring, misuse_order, misuse_thread, misuse_depth, misuse_stale;
+    _Atomic uint64_t kept, lost_ring, misuse_order, misuse_thread, misuse_depth, misuse_stale;
     _Atomic uint64_t signals, stacks_lost, labels_cut, names_over, traceparents_bad;
 };
 
@@ -105,7 +105,7 @@ struct dvt_slot {
     uint32_t overflow;                        /* open scopes beyond DVT_MAX_DEPTH */
     uint32_t arena_top;
     _Atomic uint64_t serial;                  /* scopes opened so far; the sender reads it */
-    uint64_t rng[2];
+    uint64_t id_base[3];                      /* random: see dvt_new_trace */
     /* The outermost open scope, for the sender's settled_head. */
     _Atomic uint64_t root_head, root_start_ns;
     _Atomic uint32_t root_epoch;
@@ -114,6 +114,7 @@ struct dvt_slot {
     _Alignas(64) struct dvt_ring ring;  /* producer: owner */
     _Alignas(64) struct dvt_ring stacks; /* producer: the handler */
     _Atomic uint32_t wake_sent;         /* set by the owner at a full quarter, cleared by the sender */
+    _Atomic uint64_t armed_ns;          /* when its ring was there, UINT64_MAX before; set by the sender */
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     uint64_t handler_rng;
     _Atomic uint32_t state;             /* enum dvt_slot_state */
@@ -128,12 +129,13 @@ struct dvt_slot {
     /* The sender's. */
     void *map;
     size_t map_bytes;
-    uint64_t settled_head, settled_ns, seen_dropped, arm_sent_ns;
+    uint64_t settled_head, settled_ns, seen_serial, arm_sent_ns;
     uint64_t uncovered_ns;
     struct dvt_buf announced; /* scopes the handler announced, entries as in the ring; under the stacks lock */
     uint32_t held;          /* drains for which stacks could not be resolved */
     bool known;             /* a THREADS entry was sent in this session */
     bool armed_clean;       /* no sample had fallen when its arming was complete: scopes kept for that alone are dropped */
+    uint64_t dropped;       /* as collected from dropped_by so far, and undone */
     uint64_t undone;        /* of those: counted as kept, then dropped */
 
     struct dvt_slot *all_next;  /* immutable once linked */

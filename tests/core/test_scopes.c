@@ -24,7 +24,7 @@ static void begin(void)
     CU_ASSERT_EQUAL_FATAL(dvt_start(&(struct dvt_options){.socket = fake.path, .service = "test"}), 0);
     dvt_thread_start();
     CU_ASSERT_FATAL(fake_wait(&fake, fake.n_heartbeats > 0 && fake_knows(&fake, my_tid(), false)));
-    before = fake.counts;
+    before = fake_counts(&fake);
 }
 
 /* Everything has arrived. */

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,19 @@ static void decode_rust_escapes(char *s)
     *out = 0;
 }
 
+/* A name too long ends in a hash of the whole: instances of one template differ only far behind. */
+static void copy_cut(const char *name, char *out, size_t cap)
+{
+    enum { TAIL = 11 }; /* "..#" and 8 digits */
+    uint32_t h = 0x811c9dc5u;
+    int n = snprintf(out, cap, "%s", name);
+    if (n < 0 || (size_t)n < cap || cap <= TAIL)
+        return;
+    for (; *name; name++)
+        h = (h ^ (uint8_t)*name) * 0x01000193u;
+    snprintf(out + cap - 1 - TAIL, TAIL + 1, "..#%08x", h);
+}
+
 void demangle(const char *symbol, char *out, size_t cap)
 {
     char *plain = NULL;
@@ -77,6 +91,6 @@ void demangle(const char *symbol, char *out, size_t cap)
         plain = __cxa_demangle(symbol, NULL, NULL, &status);
     if (plain && cut_rust_hash(plain))
         decode_rust_escapes(plain);
-    snprintf(out, cap, "%s", plain ? plain : symbol);
+    copy_cut(plain ? plain : symbol, out, cap);
     free(plain);
 }

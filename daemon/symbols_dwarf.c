@@ -13,7 +13,12 @@
 #include "demangle.h"
 #include "symbols_heap.h"
 
-enum { MAX_RANGES = 1 << 20, MAX_UNITS = 1 << 16, MAX_NESTING = 64 };
+enum {
+    MAX_RANGES = 1 << 20,
+    MAX_UNITS = 1 << 16,
+    MAX_NESTING = 64,
+    MAX_DIES = 1 << 22, /* looked at in one unit: damaged sibling references may go in circles */
+};
 
 struct range {
     uint64_t lo, hi; /* [lo, hi) in the debug information's own addresses */
@@ -198,17 +203,17 @@ static bool holds_functions(int tag)
            tag == DW_TAG_class_type || tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
 }
 
-/* Lists the functions with code below parent, in namespaces and types too. */
-static bool list_functions(struct ranges *l, Dwarf_Die *parent, uint32_t nesting)
+/* Lists the functions with code below parent, in namespaces and types too. False when a bound ends it. */
+static bool list_functions(struct ranges *l, Dwarf_Die *parent, uint32_t nesting, uint32_t *n_dies)
 {
     Dwarf_Die die;
     if (nesting == MAX_NESTING || dwarf_child(parent, &die))
         return true;
     do {
         int tag = dwarf_tag(&die);
-        if (tag == DW_TAG_subprogram && !push_die(l, &die))
+        if (++*n_dies > MAX_DIES || (tag == DW_TAG_subprogram && !push_die(l, &die)))
             return false;
-        if (holds_functions(tag) && !list_functions(l, &die, nesting + 1))
+        if (holds_functions(tag) && !list_functions(l, &die, nesting + 1, n_dies))
             return false;
     } while (!dwarf_siblingof(&die, &die));
     return true;
@@ -249,13 +254,14 @@ static const struct unit *unit_of(struct symbols_dwarf *d, Dwarf_Die *die)
     if (at < d->n_units && d->units[at].die == offset)
         return &d->units[at];
     size_t before = symbols_heap_now(), n_lines;
+    uint32_t n_dies = 0;
     Dwarf_Lines *lines;
     if (!units_have_room(d))
         return NULL;
     memmove(&d->units[at + 1], &d->units[at], (d->n_units - at) * sizeof *d->units);
     d->units[at] = (struct unit){.die = offset};
     d->n_units++;
-    list_functions(&d->units[at].functions, die, 0);
+    list_functions(&d->units[at].functions, die, 0, &n_dies);
     sort_ranges(&d->units[at].functions);
     dwarf_getsrclines(die, &lines, &n_lines); /* now, so that their memory is counted; libdw keeps them */
     d->bytes += symbols_heap_grown(before);
@@ -271,6 +277,7 @@ size_t symbols_dwarf_bytes(const struct symbols_dwarf *d)
 static bool step_in(Dwarf_Die *parent, uint64_t addr, Dwarf_Die *ret)
 {
     Dwarf_Die die;
+    uint32_t n_dies = 0;
     if (dwarf_child(parent, &die))
         return false;
     do {
@@ -281,7 +288,7 @@ static bool step_in(Dwarf_Die *parent, uint64_t addr, Dwarf_Die *ret)
             *ret = die;
             return true;
         }
-    } while (!dwarf_siblingof(&die, &die));
+    } while (++n_dies < MAX_DIES && !dwarf_siblingof(&die, &die));
     return false;
 }
 

@@ -29,6 +29,7 @@ enum {
     MAX_SEGMENTS = 16,
     MAX_SITES = 1 << 16,
     FIRST_SLOTS = 256,
+    MAX_READ_BYTES = 1 << 30,
     CFI_BYTES = 256, /* what libdw keeps of the frame information of one site, about */
 };
 
@@ -110,11 +111,15 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static Elf_Cmd open_mode(int fd)
+/* NULL for a file that would have to be read, and is so large that its maker wants our memory. */
+static Elf *begin_elf(int fd)
 {
     struct stat st;
-    bool is_safe = !fstat(fd, &st) && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
-    return is_safe ? ELF_C_READ_MMAP_PRIVATE : ELF_C_READ;
+    if (fd < 0 || fstat(fd, &st))
+        return NULL;
+    if (st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+        return elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+    return st.st_size <= MAX_READ_BYTES ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
 }
 
 /* Fills segments and the file's range of addresses. */
@@ -142,8 +147,8 @@ static bool read_segments(struct symbols_elf *e, uint64_t *ret_lo, uint64_t *ret
 static void open_elf(struct symbols_elf *e, int fd)
 {
     uint64_t lo, hi;
-    e->fd = dup(fd);
-    e->elf = e->fd >= 0 ? elf_begin(e->fd, open_mode(fd), NULL) : NULL;
+    e->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    e->elf = begin_elf(e->fd);
     if (!e->elf || !read_segments(e, &lo, &hi))
         return;
     e->dwfl = dwfl_begin(&callbacks);

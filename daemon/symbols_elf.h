@@ -4,7 +4,7 @@
  *
  * Works in the file's own addresses, so one instance serves every process that maps the file. What was asked once is kept
  * per address ("site"): a profile asks for the same few thousand again and again. Debug information is looked for in the
- * file, beside it and in /usr/lib/debug, by build-id and never over the network.
+ * file and in /usr/lib/debug, by build-id and never over the network.
  */
 #ifndef SYMBOLS_ELF_H
 #define SYMBOLS_ELF_H

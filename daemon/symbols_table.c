@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { RANK_LOCAL = 4 };
-enum { MAX_SYMBOLS = 4 << 20, MAX_FDES = 4 << 20, MAX_WALK_BACK = 64 };
+enum { MAX_SYMBOLS = 4 << 20, MAX_FDES = 4 << 20, MAX_HEADER_BYTES = 64 << 20, MAX_WALK_BACK = 64 };
 
 struct function {
     uint64_t start, size;
@@ -103,6 +103,8 @@ static void read_starts(struct symbols_table *t, Elf *elf)
     for (size_t i = 0; i < n && i < 128; i++) {
         if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME)
             continue;
+        if (ph.p_filesz > MAX_HEADER_BYTES)
+            return;
         Elf_Data *d = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE);
         if (d && d->d_buf)
             read_header(t, d->d_buf, d->d_size, ph.p_vaddr);

@@ -226,6 +226,20 @@ static void test_name_that_explodes_is_left_mangled(void)
     CU_ASSERT_EQUAL(strlen(out), sizeof out - 1);
 }
 
+static void test_long_names_that_differ_stay_different(void)
+{
+    char a[600], b[600], cut_a[64], cut_b[64];
+    memset(a, 'x', sizeof a);
+    a[599] = 0;
+    memcpy(b, a, sizeof b);
+    b[598] = 'y';
+    demangle(a, cut_a, sizeof cut_a);
+    demangle(b, cut_b, sizeof cut_b);
+    CU_ASSERT_EQUAL(strlen(cut_a), 63);
+    CU_ASSERT_STRING_NOT_EQUAL(cut_a, cut_b);
+    CU_ASSERT_NSTRING_EQUAL(cut_a, cut_b, 50);
+}
+
 static struct symbols_kernel *read_kernel(const char *text)
 {
     FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
@@ -291,6 +305,7 @@ int main(void)
     CU_ADD_TEST(s, test_perf_registers_get_their_dwarf_numbers);
     CU_ADD_TEST(s, test_names_are_demangled);
     CU_ADD_TEST(s, test_name_that_explodes_is_left_mangled);
+    CU_ADD_TEST(s, test_long_names_that_differ_stay_different);
     CU_ADD_TEST(s, test_kernel_address_is_in_the_function_before_it);
     CU_ADD_TEST(s, test_hidden_kernel_addresses_give_no_table);
     CU_ADD_TEST(s, test_interned_names_are_one_and_clean);

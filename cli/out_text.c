@@ -285,12 +285,13 @@ static void put_hottest(const struct view *v)
     struct tree_function f[SHOWN];
     size_t n = tree_hottest(v->t, f, SHOWN);
     const char *on = term_on(&v->term, TERM_BOLD), *off = term_off(&v->term, TERM_BOLD);
-    fprintf(v->out, "\n%shottest functions%s\n%s  self ±95%%   total ±95%%   samples       self%s\n", on, off, on, off);
+    fprintf(v->out, "\n%shottest functions%s\n%s  self ±95%%    total ±95%%  samples       self%s\n", on, off, on, off);
     for (size_t i = 0; i < n; i++) {
         double self = share_of(v, f[i].self_ns), total = share_of(v, f[i].total_ns);
-        fprintf(v->out, "%5.1f%% ±%4.1f %5.1f%% ±%4.1f%c %7" PRIu64 " ", self * 100, text_interval95(self, v->all_samples) * 100,
-                total * 100, text_interval95(total, v->all_samples) * 100,
-                text_too_few(f[i].self_samples, v->all_samples) ? '?' : ' ', f[i].self_samples);
+        fprintf(v->out, "%5.1f%% ±%4.1f%c %5.1f%% ±%4.1f%c %7" PRIu64 " ", self * 100, text_interval95(self, v->all_samples) * 100,
+                text_too_few(f[i].self_samples, v->all_samples) ? '?' : ' ', total * 100,
+                text_interval95(total, v->all_samples) * 100, text_too_few(f[i].total_samples, v->all_samples) ? '?' : ' ',
+                f[i].self_samples);
         put_weight(v, f[i].self_ns);
         fputs("  ", v->out);
         text_put(v->out, f[i].name, room_for_name(v));

@@ -18,7 +18,6 @@ struct perf_source {
     struct perf_source_info info;
     uint32_t stack_bytes;
     enum perf_native native;
-    bool has_lost_format; /* PERF_FORMAT_LOST, Linux 6.0 */
 };
 
 #define FALLBACK_EVENT "cpu-clock"
@@ -98,7 +97,6 @@ static void fill_attr(const struct perf_source *s, enum perf_native native, uint
     a.remove_on_exec = 1;
     a.watermark = 1;
     a.wakeup_watermark = data_bytes / 2;
-    a.read_format = s->has_lost_format ? PERF_FORMAT_LOST : 0;
     if (s->info.period) {
         a.sample_period = s->info.is_time ? first_period : s->info.period;
     } else {
@@ -120,15 +118,10 @@ static int try_open(const struct perf_source *s)
     return 0;
 }
 
-/* Finds out what of kernel code and PERF_FORMAT_LOST this machine gives. 0 or errno. */
+/* Finds out whether this machine gives kernel code too. 0 or errno. */
 static int probe(struct perf_source *s)
 {
-    s->has_lost_format = true;
     int e = try_open(s);
-    if (e == EINVAL) {
-        s->has_lost_format = false;
-        e = try_open(s);
-    }
     if ((e == EACCES || e == EPERM) && !s->attr.exclude_kernel) {
         s->attr.exclude_kernel = 1;
         s->attr.exclude_hv = 1;

@@ -66,7 +66,8 @@ struct perf_layout perf_source_layout(const struct perf_source *s, enum perf_nat
 uint64_t perf_first_period(uint64_t period_ns, uint64_t random);
 
 /* Opens the event on a thread, running at once, with wakeups when the ring is half full. first_period is
- * used if the source is_time. DVT_EPERM, DVT_ENOENT (the thread is gone), DVT_EIO. */
+ * used if the source is_time. read(2) on it gives its count alone, 8 bytes, which shims use. DVT_EPERM,
+ * DVT_ENOENT (the thread is gone), DVT_EIO. */
 int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native,
                      uint64_t first_period, uint32_t data_bytes, int *ret_fd, struct dvt_err *err);
 

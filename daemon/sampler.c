@@ -158,21 +158,11 @@ static void drain(struct armed *a)
         tell_progress(a, false);
 }
 
-/* At the end of a thread no record follows that would tell the last losses: the event's own count does
- * (Linux 6.0). */
-static void count_last_losses(struct armed *a)
-{
-    uint64_t value_lost[2];
-    if (read(a->fd, value_lost, sizeof value_lost) == sizeof value_lost && value_lost[1] > a->lost)
-        a->lost = value_lost[1];
-}
-
 static void end_thread(struct armed *a)
 {
     struct sampler *s = a->sampler;
     loop_remove(s->c.loop, a->source);
     read_ring(a);
-    count_last_losses(a);
     tell_progress(a, true);
     unlink_armed(s, a);
     s->budget.used_bytes -= a->ring.map_bytes;

@@ -6,6 +6,7 @@
 #include "hooks.h"
 #include "got.h"
 #include "lane.h"
+#include "mark.h"
 
 static PyCFunction real_set, real_reset;
 
@@ -33,7 +34,7 @@ int dvt_py_context_exit(PyObject *context)
 
 static void changed(PyObject *var, bool going_back)
 {
-    if (dvt_py_here() && dvt_py_is_mark_var(var))
+    if (dvt_py_is_mark_var(var) && dvt_py_here())
         dvt_py_changed(going_back);
 }
 

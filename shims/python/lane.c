@@ -275,6 +275,7 @@ static void look_for_greenlet(struct lane *l)
 /* ---- events ---- */
 
 struct saved {
+    bool any;
     PyObject *type, *value, *traceback;
 };
 
@@ -285,9 +286,12 @@ static struct lane *begin(struct saved *s)
         l->dirty = true;
         return NULL;
     }
-    PyErr_Fetch(&s->type, &s->value, &s->traceback);
+    s->any = PyErr_Occurred() != NULL;
+    if (s->any)
+        PyErr_Fetch(&s->type, &s->value, &s->traceback);
     if (!l && !(l = new_lane())) {
-        PyErr_Restore(s->type, s->value, s->traceback);
+        if (s->any)
+            PyErr_Restore(s->type, s->value, s->traceback);
         return NULL;
     }
     l->busy = true;
@@ -302,7 +306,8 @@ static void end(struct lane *l, struct saved *s)
         restart(l);
     }
     l->busy = l->dirty = false;
-    PyErr_Restore(s->type, s->value, s->traceback);
+    if (s->any)
+        PyErr_Restore(s->type, s->value, s->traceback);
 }
 
 void dvt_py_entered(PyObject *before, PyObject *context)

@@ -6,8 +6,10 @@
 #include "late.h"
 #include "scope.h"
 
+PyObject *dvt_py_own_var, *dvt_py_otel_var;
+
 static struct {
-    PyObject *own_var, *otel_var, *span_key;
+    PyObject *span_key;
     PyObject *s_context, *s_parent, *s_get_span_context;
     int tries_left; /* another library's "current_context" must not cost a look-up at each of its sets for ever */
 } g = {.tries_left = 256};
@@ -23,24 +25,14 @@ int dvt_py_mark_init(void)
     g.s_context = PyUnicode_InternFromString("_context");
     g.s_parent = PyUnicode_InternFromString("_parent");
     g.s_get_span_context = PyUnicode_InternFromString("get_span_context");
-    g.own_var = PyContextVar_New("dovetail_scope", NULL);
-    if (!g.s_context || !g.s_parent || !g.s_get_span_context || !g.own_var)
+    dvt_py_own_var = PyContextVar_New("dovetail_scope", NULL);
+    if (!g.s_context || !g.s_parent || !g.s_get_span_context || !dvt_py_own_var)
         return -1;
-    PyObject *name = PyObject_GetAttrString(g.own_var, "name");
-    var_head_ok = name && ((struct var_head *)g.own_var)->name == name;
+    PyObject *name = PyObject_GetAttrString(dvt_py_own_var, "name");
+    var_head_ok = name && ((struct var_head *)dvt_py_own_var)->name == name;
     Py_XDECREF(name);
     PyErr_Clear();
     return 0;
-}
-
-PyObject *dvt_py_own_var(void)
-{
-    return g.own_var;
-}
-
-bool dvt_py_otel_bound(void)
-{
-    return g.otel_var != NULL;
 }
 
 bool dvt_py_bind_otel(void)
@@ -50,8 +42,8 @@ bool dvt_py_bind_otel(void)
     PyErr_Clear();
     PyObject *key = dvt_py_loaded_attr("opentelemetry.trace.propagation", "_SPAN_KEY");
     bool ok = var && key && PyContextVar_CheckExact(var) && PyUnicode_Check(key);
-    if (ok && !g.otel_var) {
-        g.otel_var = Py_NewRef(var);
+    if (ok && !dvt_py_otel_var) {
+        dvt_py_otel_var = Py_NewRef(var);
         g.span_key = Py_NewRef(key);
         dvt_py_vars_used = true;
     }
@@ -68,14 +60,12 @@ static bool is_otel_name(PyObject *var)
            PyUnicode_CompareWithASCIIString(name, "current_context") == 0;
 }
 
-bool dvt_py_is_mark_var(PyObject *var)
+bool dvt_py_try_bind(PyObject *var)
 {
-    if (var == g.own_var || var == g.otel_var)
-        return true;
-    if (g.otel_var || g.tries_left <= 0 || !is_otel_name(var))
+    if (g.tries_left <= 0 || !is_otel_name(var) || !dvt_py_here())
         return false;
     g.tries_left--;
-    return dvt_py_bind_otel() && var == g.otel_var;
+    return dvt_py_bind_otel() && var == dvt_py_otel_var;
 }
 
 /* The variable's value in the current context, strong; NULL if it has none. */
@@ -100,7 +90,7 @@ static PyObject *span_in(PyObject *context)
 
 PyObject *dvt_py_otel_span_now(void)
 {
-    PyObject *context = value_now(g.otel_var);
+    PyObject *context = value_now(dvt_py_otel_var);
     PyObject *span = span_in(context);
     Py_XINCREF(span);
     Py_XDECREF(context);
@@ -191,7 +181,7 @@ struct dvt_py_mark dvt_py_mark_of(struct dvt_py_scope *s)
 bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
 {
     struct dvt_py_mark m = {0};
-    PyObject *own = value_now(g.own_var), *context = value_now(g.otel_var);
+    PyObject *own = value_now(dvt_py_own_var), *context = value_now(dvt_py_otel_var);
     PyObject *span = span_in(context);
     struct dvt_py_scope *scope = own && Py_TYPE(own) == &dvt_py_scope_type ? (struct dvt_py_scope *)own : NULL;
     bool scope_is_inner = scope && (!span || scope->outer_span == span);

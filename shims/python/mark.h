@@ -23,12 +23,22 @@ struct dvt_py_mark {
 
 /* Creates the shim's own variable. 0 or -1 with an exception. */
 int dvt_py_mark_init(void);
-PyObject *dvt_py_own_var(void);
 
-/* True if var is one whose value makes a mark; binds OpenTelemetry's when it sees it. */
-bool dvt_py_is_mark_var(PyObject *var);
+/* The shim's own variable, and OpenTelemetry's (NULL until it is bound). */
+extern PyObject *dvt_py_own_var, *dvt_py_otel_var;
 bool dvt_py_bind_otel(void);
-bool dvt_py_otel_bound(void);
+/* A variable that is neither: binds OpenTelemetry's if this is it. */
+bool dvt_py_try_bind(PyObject *var);
+
+/* True if var is one whose value makes a mark. */
+static inline bool dvt_py_is_mark_var(PyObject *var)
+{
+    return var == dvt_py_own_var || var == dvt_py_otel_var || (!dvt_py_otel_var && dvt_py_try_bind(var));
+}
+static inline bool dvt_py_otel_bound(void)
+{
+    return dvt_py_otel_var != NULL;
+}
 
 /* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. `like` (may be NULL)
  * is a mark whose ids are taken over if its owner is the same object. */

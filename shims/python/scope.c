@@ -210,7 +210,7 @@ static void take_ids(struct dvt_py_scope *s, const struct dvt_py_mark *around)
 static PyObject *own_now(void)
 {
     PyObject *value = NULL;
-    if (PyContextVar_Get(dvt_py_own_var(), NULL, &value) < 0)
+    if (PyContextVar_Get(dvt_py_own_var, NULL, &value) < 0)
         PyErr_Clear();
     if (value == Py_None)
         Py_CLEAR(value);
@@ -225,7 +225,7 @@ static struct dvt_py_scope *as_scope(PyObject *value)
 /* Without memory for it, the scope is just not there: nothing fails towards the application. */
 static bool set_own(PyObject *value)
 {
-    PyObject *token = PyContextVar_Set(dvt_py_own_var(), value);
+    PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
     PyErr_Clear();
     Py_XDECREF(token); /* leaving sets the outer value again: that works where a token would not, and is cheaper */
     return token && dvt_py_here();

@@ -285,7 +285,7 @@ static int read_file(struct config *c, const char *path, struct dvt_err *err)
 
 /* ---- flags ---- */
 
-/* Handles argv[*i] (and its value); on_file_only: the first pass, which looks for --config. */
+/* Handles argv[*i] (and its value); config_only: the first pass, which looks for --config alone. */
 static int parse_flag(struct config *c, int argc, char *const argv[], int *i, bool config_only,
                       struct dvt_err *err)
 {

@@ -22,7 +22,9 @@ enum {
     MAX_RANGES = 1 << 14,       /* executable, kept */
     MAX_PATHS = 4096,           /* distinct, of one process */
     REFRESH_MIN_NS = 100000000, /* between readings that were not forced */
+    TICK_MIN_NS = 50000000,
 };
+#define TICK_MAX_NS UINT64_C(10000000000)
 
 struct range {
     uint64_t start, end, offset, dev, ino;
@@ -35,6 +37,8 @@ struct procmap {
     pthread_mutex_t lock; /* guards all that follows */
     uint32_t pid;
     uint64_t start_ticks, read_at_ns;
+    uint64_t tick_ns; /* until the next reading by procmap_tick */
+    bool is_gone;
     struct range *ranges; /* [n_ranges], executable, ascending, disjoint */
     uint32_t n_ranges;
     struct procmap_file **files; /* [n_files] */
@@ -126,23 +130,36 @@ static void strip_suffix(char *s, const char *suffix)
         s[n - k] = 0;
 }
 
+/* A hexadecimal number and the one character behind it; *p goes behind both. */
+static bool parse_hex(char **p, char behind, uint64_t *ret)
+{
+    char *at = *p;
+    *ret = strtoull(*p, &at, 16);
+    if (at == *p || *at != behind)
+        return false;
+    *p = at + 1;
+    return true;
+}
+
 /* One line of maps: "start-end perms offset major:minor inode path". *ret_path points into line. */
 static bool parse_line(char *line, struct range *ret, char **ret_path)
 {
-    unsigned long long start, end, offset, ino;
-    unsigned dev_major, dev_minor;
-    char perms[5];
-    int at = 0;
-    if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu%n", &start, &end, perms, &offset, &dev_major, &dev_minor, &ino,
-               &at) != 7 ||
-        start >= end)
+    uint64_t dev_major, dev_minor;
+    char *p = line;
+    *ret = (struct range){.file = UINT32_MAX};
+    if (!parse_hex(&p, '-', &ret->start) || !parse_hex(&p, ' ', &ret->end) || ret->start >= ret->end ||
+        strcspn(p, " ") != 4)
         return false;
-    *ret = (struct range){.start = start, .end = end, .offset = offset, .dev = makedev(dev_major, dev_minor),
-                          .ino = ino, .file = UINT32_MAX, .executable = perms[2] == 'x'};
-    char *path = line + at + strspn(line + at, " ");
-    path[strcspn(path, "\n")] = 0;
-    strip_suffix(path, " (deleted)");
-    *ret_path = path;
+    ret->executable = p[2] == 'x';
+    p += 5;
+    if (!parse_hex(&p, ' ', &ret->offset) || !parse_hex(&p, ':', &dev_major) || !parse_hex(&p, ' ', &dev_minor))
+        return false;
+    ret->dev = makedev((unsigned)dev_major, (unsigned)dev_minor);
+    ret->ino = strtoull(p, &p, 10);
+    p += strspn(p, " ");
+    p[strcspn(p, "\n")] = 0;
+    strip_suffix(p, " (deleted)");
+    *ret_path = p;
     return true;
 }
 
@@ -280,6 +297,7 @@ int procmap_new(uint32_t pid, struct procmap **ret, struct dvt_err *err)
         return dvt_fail(err, DVT_ENOMEM, 0, "no memory for the maps of process %u", pid);
     pthread_mutex_init(&m->lock, NULL);
     m->pid = pid;
+    m->tick_ns = TICK_MIN_NS;
     m->start_ticks = read_start_ticks(pid);
     int rc = read_again(m, err);
     if (rc) {
@@ -314,6 +332,40 @@ bool procmap_refresh(struct procmap *m, uint64_t addr, bool force, uint64_t now_
         m->read_at_ns = now_ns;
         alive = read_again(m, NULL) != DVT_ENOENT;
     }
+    pthread_mutex_unlock(&m->lock);
+    return alive;
+}
+
+static bool same_ranges(const struct range *a, const struct range *b, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && a[i].start == b[i].start && a[i].end == b[i].end && a[i].file == b[i].file)
+        i++;
+    return i == n;
+}
+
+/* Reads again; says whether the ranges are others than before. Lock held. */
+static bool read_changes(struct procmap *m)
+{
+    uint32_t n = m->n_ranges;
+    struct range *before = malloc((n ? n : 1) * sizeof *before);
+    if (before && n)
+        memcpy(before, m->ranges, n * sizeof *before);
+    m->is_gone = read_again(m, NULL) == DVT_ENOENT;
+    bool changed = !before || n != m->n_ranges || !same_ranges(before, m->ranges, n);
+    free(before);
+    return changed;
+}
+
+bool procmap_tick(struct procmap *m, uint64_t now_ns)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->is_gone && now_ns - m->read_at_ns >= m->tick_ns) {
+        m->read_at_ns = now_ns;
+        uint64_t slower = 2 * m->tick_ns < TICK_MAX_NS ? 2 * m->tick_ns : TICK_MAX_NS;
+        m->tick_ns = read_changes(m) ? TICK_MIN_NS : slower;
+    }
+    bool alive = !m->is_gone;
     pthread_mutex_unlock(&m->lock);
     return alive;
 }

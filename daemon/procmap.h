@@ -20,6 +20,10 @@ void procmap_free(struct procmap *m);
 /* Reads the maps again if addr lies in none and the last reading is older than 100 ms, or if force. New mappings are added,
  * replaced ranges cut. False if the process is gone. */
 bool procmap_refresh(struct procmap *m, uint64_t addr, bool force, uint64_t now_ns);
+/* To be called now and then while the process lives, so that what it loads later is known even if it is gone before its
+ * samples are named. Reads the maps again 50 ms after a reading that found something new, then at intervals that double
+ * up to 10 s. False if the process is gone. */
+bool procmap_tick(struct procmap *m, uint64_t now_ns);
 
 struct procmap_entry {
     uint64_t start, end, offset;

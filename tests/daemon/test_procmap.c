@@ -225,6 +225,42 @@ static void test_vdso_is_an_elf_file_shared_by_all(void)
     procmap_free(m);
 }
 
+static void test_tick_sees_new_mappings_at_growing_intervals(void)
+{
+    enum { MS = 1000000 };
+    char path[128];
+    path_in_dir(path, "ticked");
+    write_file(path, 't');
+    struct procmap *m = new_map(getpid());
+    struct procmap_entry e;
+    uint64_t now = SECOND;
+    CU_ASSERT_TRUE(procmap_tick(m, now)); /* nothing new: the next in 100 ms */
+    void *p = map_file(path, NULL);
+    CU_ASSERT_TRUE(procmap_tick(m, now + 99 * MS));
+    CU_ASSERT_FALSE(procmap_find(m, addr_of(p), &e));
+    CU_ASSERT_TRUE(procmap_tick(m, now + 100 * MS));
+    CU_ASSERT_TRUE(procmap_find(m, addr_of(p), &e));
+    void *q = map_file(path, NULL); /* after something new: 50 ms */
+    CU_ASSERT_TRUE(procmap_tick(m, now + 150 * MS));
+    CU_ASSERT_TRUE(procmap_find(m, addr_of(q), &e));
+    procmap_free(m);
+    munmap(p, PAGE);
+    munmap(q, PAGE);
+    unlink(path);
+}
+
+static void test_tick_of_a_process_that_is_gone_says_so(void)
+{
+    pid_t pid = idle_child();
+    struct procmap *m = new_map(pid);
+    struct procmap_entry e;
+    uint64_t addr = addr_of((void *)(uintptr_t)new_map);
+    end_child(pid);
+    CU_ASSERT_FALSE(procmap_tick(m, SECOND));
+    CU_ASSERT_TRUE(procmap_find(m, addr, &e));
+    procmap_free(m);
+}
+
 static void test_process_that_is_gone_is_an_error(void)
 {
     pid_t pid = idle_child();
@@ -257,6 +293,8 @@ int main(void)
     CU_ADD_TEST(s, test_unmapped_range_stays_and_replaced_one_is_cut);
     CU_ADD_TEST(s, test_middle_of_a_range_replaced_leaves_both_ends);
     CU_ADD_TEST(s, test_vdso_is_an_elf_file_shared_by_all);
+    CU_ADD_TEST(s, test_tick_sees_new_mappings_at_growing_intervals);
+    CU_ADD_TEST(s, test_tick_of_a_process_that_is_gone_says_so);
     CU_ADD_TEST(s, test_process_that_is_gone_is_an_error);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -162,7 +162,7 @@ static void send_announced(struct dvt_slot *s, uint32_t end)
     }
     if (batch.n)
         send_batch(s, s->settled_head, s->settled_ns);
-    s->announced.n = 0;
+    dvt_buf_fini(&s->announced); /* rare, and thousands of threads must not each keep one */
     dvt_stacks_unlock();
 }
 
@@ -237,7 +237,7 @@ static void discard(struct dvt_slot *s)
     dvt_ring_release(&s->ring, pos);
     dvt_stacks_lock();
     dvt_ring_release(&s->stacks, dvt_ring_end(&s->stacks));
-    s->announced.n = 0;
+    dvt_buf_fini(&s->announced);
     dvt_stacks_unlock();
 }
 

@@ -66,12 +66,15 @@ void dvt_handler_next_period(int fd, uint64_t *rng)
 
 /* ---- one sample ---- */
 
+/* Only a scope with a sample inside: the signal comes some microseconds after its sample, and a scope opened in between may
+ * yet be dropped, but one that was announced must be told again when it closes. */
 static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now_ns, uint32_t epoch)
 {
     struct dvt_frame *f = &s->frames[i];
+    uint64_t head_open = f->epoch == epoch ? f->head_open : 0;
     struct dvt_str region = dvt_arena_region(s, i);
     struct dvt_scope_entry e;
-    if (f->flags & (DVT_F_ANNOUNCED | DVT_F_CLOSING))
+    if ((f->flags & (DVT_F_ANNOUNCED | DVT_F_CLOSING)) || head <= head_open)
         return;
     uint8_t *p = dvt_ring_reserve(&s->stacks, (uint32_t)(sizeof e + region.n), DVT_ENTRY_SCOPE);
     if (!p)
@@ -80,7 +83,7 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     e.flags = (f->flags & ~(uint32_t)DVT_F_INTERNAL) | DVT_SCOPE_OPEN;
     e.flags |= f->epoch != epoch ? DVT_SCOPE_REARMED : 0;
     e.flags |= f->start_ns < atomic_load_explicit(&s->armed_ns, memory_order_relaxed) ? DVT_SCOPE_LATE_ARMED : 0;
-    e.head_open = f->epoch != epoch ? 0 : f->head_open;
+    e.head_open = head_open;
     e.epoch = epoch;
     e.head_close = head;
     e.end_ns = now_ns;

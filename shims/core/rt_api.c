@@ -47,12 +47,10 @@ static bool close_slow(struct dvt_scope h, const struct dvt_name *name)
     struct dvt_frame *f = &s->frames[i];
     dvt_scope_note_order(s, (uint32_t)i);
     f->name = name ? name : f->name;
-    if (!dvt_scope_decide(s, f, false)) {
+    bool keep = dvt_scope_decide(s, f, false); /* it stays, closing, until dvt_rt_commit */
+    if (!keep)
         dvt_scope_drop(s, (uint32_t)i);
-        return false;
-    }
-    f->flags |= DVT_F_CLOSING; /* until dvt_rt_commit */
-    return true;
+    return keep;
 }
 
 bool dvt_rt_close(struct dvt_scope scope, const struct dvt_name *name)

@@ -1,7 +1,7 @@
 /*
  * scope: the slow half of scope.h: kept scopes, misuse, closes by other threads, the end of a thread.
  *
- * Order in a close that keeps: mark the frame (so that the handler does not announce it any more), publish the record,
+ * Order in a close: mark the frame (so that the handler does not announce it any more), publish the record,
  * then remove the frame. The sender therefore finds a scope in the ring, or still open; never in neither place.
  */
 #include "scope.h"
@@ -52,6 +52,8 @@ bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
     uint32_t word;
     bool stable;
     uint64_t head;
+    f->flags |= DVT_F_CLOSING; /* from here on the handler does not announce it */
+    atomic_signal_fence(memory_order_seq_cst);
     do
         head = dvt_read_head(s, &word, &stable);
     while (!stable);
@@ -235,8 +237,6 @@ void dvt_scope_keep(struct dvt_slot *s, uint32_t i, const struct dvt_rt_late *la
     struct dvt_frame *f = &s->frames[i];
     struct dvt_str region = dvt_arena_region(s, i);
     struct extra x = {0};
-    f->flags |= DVT_F_CLOSING;
-    atomic_signal_fence(memory_order_seq_cst);
     if (late)
         measure_late(s, f, region, late, &x);
     publish(s, f, region, &x);

@@ -17,7 +17,8 @@ struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s);
 void dvt_scope_take_remote(struct dvt_slot *s);
 /* Index of the open frame with this serial, or -1. */
 int dvt_scope_find(const struct dvt_slot *s, uint64_t serial);
-/* Decides whether frame i must be kept, and sets its end_ns, head_close and flags; always: keep in any case. */
+/* Decides whether a frame must be kept, and sets its end_ns, head_close and flags, DVT_F_CLOSING among them; always: keep in
+ * any case. dvt_scope_keep or dvt_scope_drop must follow. */
 bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always);
 /* Publishes frame i's record in the ring (late may be NULL), then removes the frame. */
 void dvt_scope_keep(struct dvt_slot *s, uint32_t i, const struct dvt_rt_late *late);
@@ -151,6 +152,13 @@ static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name
     uint64_t head = dvt_read_head(s, &word, &stable);
     if (head != f->head_open || word != f->drop_word || !stable)
         return false;
+    /* A sample since then may have had the handler announce the scope: what was announced must be told again. */
+    atomic_store_explicit(&s->depth, depth - 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (DVT_UNLIKELY(f->flags & DVT_F_ANNOUNCED)) {
+        atomic_store_explicit(&s->depth, depth, memory_order_relaxed);
+        return false;
+    }
     dvt_count_drop(s, name ? name : f->name);
     dvt_frame_pop(s, f, depth);
     return true;

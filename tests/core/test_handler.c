@@ -166,6 +166,53 @@ static void test_an_open_scope_is_announced_once_with_its_labels(void)
     CU_ASSERT(announced_at < (size_t)(o - fake.scopes));
 }
 
+/* The shim's own descriptor of the memfd that the fake gave it. */
+static int shims_fd(void)
+{
+    char path[64], target[64];
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = 0;
+        if (strncmp(target, "/memfd:ring", 11) == 0 && fd != fake.armed[0].fd)
+            return fd;
+    }
+    return -1;
+}
+
+static void signal_myself(int fd)
+{
+    siginfo_t info = {.si_signo = SIGURG, .si_code = POLL_IN};
+    info.si_fd = fd;
+    CU_ASSERT_EQUAL(syscall(SYS_rt_tgsigqueueinfo, getpid(), my_tid(), SIGURG, &info), 0);
+}
+
+static void test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample(void)
+{
+    fake_free(&fake);
+    snprintf(fake.path, sizeof fake.path, "%s/s", dir);
+    fake.use_signal = true;
+    fake_start(&fake);
+    CU_ASSERT_EQUAL_FATAL(dvt_rt_start(&(struct dvt_options){.socket = fake.path}, &runtime), 0);
+    dvt_thread_start();
+    CU_ASSERT_FATAL(fake_wait(&fake, fake_knows(&fake, my_tid(), false)));
+    int fd = shims_fd();
+    struct dvt_scope outer = dvt_scope_open(&(struct dvt_scope_args){.name = "holds it"});
+    fake_sample(&fake, my_tid());
+    struct dvt_scope inner = dvt_scope_open(&(struct dvt_scope_args){.name = "opened after it"});
+    signal_myself(fd);
+    dvt_scope_close(inner);
+    CU_ASSERT(fake_wait(&fake, fake.n_scopes > 0));
+    dvt_scope_close(outer);
+    end();
+    CU_ASSERT_EQUAL(fake.n_scopes, 2); /* announcement and record */
+    CU_ASSERT(fake.scopes[0].flags & DVT_SCOPE_OPEN);
+    for (size_t i = 0; i < fake.n_scopes; i++)
+        CU_ASSERT_STRING_EQUAL(fake.scopes[i].name, "holds it");
+    CU_ASSERT_EQUAL(fake_dropped(&fake, "opened after it"), 1);
+    CU_ASSERT_EQUAL(fake.n_stacks, 1);
+}
+
 static bool resolve_was_tried(void)
 {
     return atomic_load(&resolve_calls) >= 2;
@@ -278,6 +325,7 @@ int main(void)
     ADD(test_the_applications_own_sigurg_handler_gets_its_signals_and_no_others); /* first: before ours is installed */
     ADD(test_each_sample_has_a_stack_with_its_ring_offset_before_its_scope);
     ADD(test_an_open_scope_is_announced_once_with_its_labels);
+    ADD(test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample);
     ADD(test_scopes_wait_for_stacks_that_cannot_be_resolved_yet);
     ADD(test_periods_are_uniform_about_the_mean_within_the_jitter);
     ADD(test_periods_have_a_floor_unless_the_mean_is_below_it);

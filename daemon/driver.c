@@ -5,6 +5,7 @@
  * announced there before its first message can pass ingest's check, so the pipeline knows it; and the samples
  * up to a process's end are fed before ingest's word that it is down.
  */
+#include "procmap.h"
 #include "driver.h"
 #include "feed.h"
 #include "log.h"
@@ -281,6 +282,10 @@ static void pass_time(struct driver *d)
     if (now_ns - d->ticked_ns >= TICK_MS * MS) {
         pipeline_tick(d->pipeline, now_ns);
         hand_traces(d);
+        for (struct known *k = d->known; k; k = k->next) {
+            if (!k->r.down && k->r.proc->map)
+                procmap_tick(k->r.proc->map, now_ns);
+        }
         d->ticked_ns = now_ns;
     }
     if (d->report_asked || (d->known && now_ns - d->reported_ns >= REPORT_MS * MS))

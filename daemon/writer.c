@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { COMMIT_MS = 200, COMMIT_TRACES = 256, RETAIN_MS = 3000 };
+enum { CLOCK_SET_NS = 100000000 }; /* a step of the wall clock, not its drift */
 #define MS 1000000ull
 
 enum item_type { ITEM_TRACE, ITEM_REPORT, ITEM_FLUSH };
@@ -42,6 +43,7 @@ struct writer {
     uint32_t n_uncommitted;
     uint64_t uncommitted_since_ns, retained_ns;
     bool grown; /* appended since the last retention */
+    int64_t unix_offset_ns; /* UNIX time - CLOCK_MONOTONIC */
     char host[64], boot[40];
 };
 
@@ -96,11 +98,19 @@ static void commit(struct writer *w)
     w->n_uncommitted = 0;
 }
 
+/* One offset for the whole run, so that its chunks share segments; a new one once the clock was set. */
+static int64_t unix_offset(struct writer *w)
+{
+    int64_t now_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+    if (now_ns - w->unix_offset_ns > CLOCK_SET_NS || w->unix_offset_ns - now_ns > CLOCK_SET_NS)
+        w->unix_offset_ns = now_ns;
+    return w->unix_offset_ns;
+}
+
 static int write_trace(struct writer *w, const struct trace *t, struct dvt_err *err)
 {
     struct trace_jfr *j = NULL;
-    int64_t unix_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
-    int r = trace_jfr_build(t, w->symbols, unix_offset_ns, w->c.period_ns, w->c.event, w->host, &j, err);
+    int r = trace_jfr_build(t, w->symbols, unix_offset(w), w->c.period_ns, w->c.event, w->host, &j, err);
     if (r)
         return r;
     r = store_append(w->c.store, trace_jfr_chunk(j), err);

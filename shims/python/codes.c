@@ -1,7 +1,7 @@
 /*
- * codes: see codes.h. Writers are signal handlers on any thread, so nothing here waits: a lost race costs a second copy of a
- * name, never a wrong one. Publication: an entry's parts are written, then its id is stored with release into a table;
- * readers load the id with acquire.
+ * codes: see codes.h. Writers are signal handlers on any thread, so nothing here waits: a lost race costs a
+ * second copy of a name, never a wrong one. Publication: an entry's parts are written, then its id is stored
+ * with release into a table; readers load the id with acquire.
  */
 #include "codes.h"
 #include "frames.h"
@@ -19,7 +19,8 @@ enum {
     TEXT_BYTES = 64 << 20,
     HASHED_LINE_BYTES = 1024, /* two functions of one name and place differ by their line table */
 };
-static const uintptr_t gone = 1; /* the slot of a code object that died: taken again, but not the end of a chain */
+/* The slot of a code object that died: taken again, but not the end of a chain. */
+static const uintptr_t gone = 1;
 
 struct info {
     uint64_t hash;
@@ -145,7 +146,8 @@ static uint32_t slot_of(uintptr_t code)
     return (uint32_t)(((uint64_t)(code >> 4) * 0x9E3779B97F4A7C15u) >> 48);
 }
 
-/* The first slot of its chain that can be taken gets the address. Without one it is looked up by content each time. */
+/* The first slot of its chain that can be taken gets the address. Without one it is looked up by content each
+ * time. */
 static void remember(uintptr_t code, uint32_t id)
 {
     for (uint32_t k = 0; k < MAX_PROBES; k++) {

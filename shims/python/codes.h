@@ -1,13 +1,14 @@
 /*
- * codes: numbers for functions. A code object gets its id in the walker, on the thread that runs it: there it is certainly
- * alive, so its names can be copied without the GIL and without touching its reference count, and what waits in rings are
- * ids that never go stale. The sender needs neither the GIL nor a live interpreter to read them.
- * (The other way, keeping addresses and resolving them later under the GIL, blocks the sender behind any extension that
- * holds the GIL, can dead-lock with a dying code object's drain, and ends at finalization.)
+ * codes: numbers for functions. A code object gets its id in the walker, on the thread that runs it: there it
+ * is certainly alive, so its names can be copied without the GIL and without touching its reference count,
+ * and what waits in rings are ids that never go stale. The sender needs neither the GIL nor a live
+ * interpreter to read them. (The other way, keeping addresses and resolving them later under the GIL, blocks
+ * the sender behind any extension that holds the GIL, can dead-lock with a dying code object's drain, and
+ * ends at finalization.)
  *
- * Two lock-free tables in reserved memory, touched as they fill: address -> id, which a dying code object leaves, and
- * content -> id, so that a program that makes the same function again and again has it once. Both are bounded; beyond, a
- * function is id DVT_PY_CODE_OTHER.
+ * Two lock-free tables in reserved memory, touched as they fill: address -> id, which a dying code object
+ * leaves, and content -> id, so that a program that makes the same function again and again has it once. Both
+ * are bounded; beyond, a function is id DVT_PY_CODE_OTHER.
  */
 #ifndef DVT_PY_CODES_H
 #define DVT_PY_CODES_H

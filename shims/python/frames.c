@@ -149,7 +149,8 @@ bool dvt_py_frames_code(uintptr_t code, struct dvt_py_code *ret)
 bool dvt_py_frames_bytes(uintptr_t object, uintptr_t *ret_at, size_t *ret_n)
 {
     PyVarObject head;
-    if (!dvt_py_guard_read(&head, object, sizeof head) || head.ob_base.ob_type != &PyBytes_Type || head.ob_size < 0)
+    if (!dvt_py_guard_read(&head, object, sizeof head) || head.ob_base.ob_type != &PyBytes_Type ||
+        head.ob_size < 0)
         return false;
     *ret_at = object + offsetof(PyBytesObject, ob_sval);
     *ret_n = (size_t)head.ob_size;
@@ -173,7 +174,8 @@ static bool put_utf8(char *out, size_t cap, size_t *n, uint32_t c)
 bool dvt_py_frames_text(uintptr_t object, char *out, size_t cap, size_t *ret_n)
 {
     PyASCIIObject head;
-    if (!dvt_py_guard_read(&head, object, sizeof head) || Py_TYPE(&head) != &PyUnicode_Type || !head.state.compact)
+    if (!dvt_py_guard_read(&head, object, sizeof head) || Py_TYPE(&head) != &PyUnicode_Type ||
+        !head.state.compact)
         return false;
     size_t n = 0, kind = head.state.kind;
     uintptr_t at = object + (head.state.ascii ? sizeof(PyASCIIObject) : sizeof(PyCompactUnicodeObject));

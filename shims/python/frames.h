@@ -1,7 +1,8 @@
 /*
- * frames: where CPython keeps a thread's frames and a code object's parts, by version. Everything is read through the guard
- * and checked; nothing of the interpreter is called but the look-up of the thread's state.
- * Sources: CPython Include/internal/pycore_frame.h (pycore_interpframe_structs.h since 3.14), Include/cpython/code.h.
+ * frames: where CPython keeps a thread's frames and a code object's parts, by version. Everything is read
+ * through the guard and checked; nothing of the interpreter is called but the look-up of the thread's state.
+ * Sources: CPython Include/internal/pycore_frame.h (pycore_interpframe_structs.h since 3.14),
+ * Include/cpython/code.h.
  */
 #ifndef DVT_PY_FRAMES_H
 #define DVT_PY_FRAMES_H
@@ -31,7 +32,8 @@ struct dvt_py_code {
 bool dvt_py_frames_code(uintptr_t code, struct dvt_py_code *ret);
 /* The bytes of a bytes object. */
 bool dvt_py_frames_bytes(uintptr_t object, uintptr_t *ret_at, size_t *ret_n);
-/* UTF-8 of a str object into out[cap], cut at a character; false if it is no str of the usual (compact) form. */
+/* UTF-8 of a str object into out[cap], cut at a character; false if it is no str of the usual (compact) form.
+ * */
 bool dvt_py_frames_text(uintptr_t object, char *out, size_t cap, size_t *ret_n);
 
 #endif

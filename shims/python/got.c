@@ -1,7 +1,7 @@
 /*
- * got: see got.h. Each loaded object is scanned once: its dynamic section gives the relocations that name the symbols we
- * want, and the slot each fills. A slot inside the RELRO region is made writable for the store. Runs under the GIL.
- * Source: System V gABI, dynamic linking; elf.h.
+ * got: see got.h. Each loaded object is scanned once: its dynamic section gives the relocations that name the
+ * symbols we want, and the slot each fills. A slot inside the RELRO region is made writable for the store.
+ * Runs under the GIL. Source: System V gABI, dynamic linking; elf.h.
  */
 #include "got.h"
 #include "greenlet.h"

@@ -1,6 +1,7 @@
 /*
- * got: redirects what other extensions (uvloop, the C part of asyncio) call of CPython's C API of contexts, by writing
- * their global offset tables. Modules loaded later are seen through dlopen, as called by the interpreter.
+ * got: redirects what other extensions (uvloop, the C part of asyncio) call of CPython's C API of contexts,
+ * by writing their global offset tables. Modules loaded later are seen through dlopen, as called by the
+ * interpreter.
  */
 #ifndef DVT_PY_GOT_H
 #define DVT_PY_GOT_H

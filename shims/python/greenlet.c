@@ -1,6 +1,7 @@
 /*
- * greenlet: see greenlet.h. greenlet.settrace calls us after each switch, in the new greenlet, with its context already
- * in place. The trace function that was there before is the callable's `self` and is called after ours.
+ * greenlet: see greenlet.h. greenlet.settrace calls us after each switch, in the new greenlet, with its
+ * context already in place. The trace function that was there before is the callable's `self` and is called
+ * after ours.
  */
 #include "greenlet.h"
 #include "lane.h"
@@ -41,8 +42,8 @@ static void install(PyObject *settrace)
 bool dvt_py_greenlet_install(void)
 {
     PyObject *settrace = dvt_py_loaded_attr("greenlet._greenlet", "settrace");
-    if (!settrace)
-        settrace = dvt_py_loaded_attr("greenlet", "settrace"); /* before 1.0 the module itself was the extension */
+    if (!settrace) /* before 1.0 the module itself was the extension */
+        settrace = dvt_py_loaded_attr("greenlet", "settrace");
     if (!settrace)
         return !loading;
     loading = false;

@@ -1,6 +1,6 @@
 /*
- * guard: see guard.h. The copy routine is in assembly, so that the address of its load is known: the SIGSEGV handler moves a
- * fault there to the routine's failure exit.
+ * guard: see guard.h. The copy routine is in assembly, so that the address of its load is known: the SIGSEGV
+ * handler moves a fault there to the routine's failure exit.
  */
 #include "guard.h"
 

@@ -1,7 +1,7 @@
 /*
- * guard: loads from memory that may not be there, in a signal handler. A load that faults returns false; every other fault
- * goes to the handler that was there before, as if we were not.
- * If somebody installs a SIGSEGV handler after us, loads go through process_vm_readv instead: slower, as safe.
+ * guard: loads from memory that may not be there, in a signal handler. A load that faults returns false;
+ * every other fault goes to the handler that was there before, as if we were not. If somebody installs a
+ * SIGSEGV handler after us, loads go through process_vm_readv instead: slower, as safe.
  */
 #ifndef DVT_PY_GUARD_H
 #define DVT_PY_GUARD_H

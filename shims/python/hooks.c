@@ -1,7 +1,7 @@
 /*
- * hooks: see hooks.h. The C function behind a method is replaced in its PyMethodDef, which every method descriptor and
- * bound method made of it shares: so methods bound before are hooked too. Each hook does the original's work first and
- * returns its result, whatever happens in ours.
+ * hooks: see hooks.h. The C function behind a method is replaced in its PyMethodDef, which every method
+ * descriptor and bound method made of it shares: so methods bound before are hooked too. Each hook does the
+ * original's work first and returns its result, whatever happens in ours.
  */
 #include "hooks.h"
 #include "got.h"
@@ -85,17 +85,21 @@ static PyObject *hooked_run(PyObject *self, PyObject *const *args, Py_ssize_t na
     return result;
 }
 
-/* The PyMethodDef behind type.name, or NULL with an exception if it is not of the expected calling convention. */
+/* The PyMethodDef behind type.name, or NULL with an exception if it is not of the expected calling
+ * convention. */
 static PyMethodDef *method_def(PyTypeObject *type, const char *name, int flags)
 {
     PyObject *method = PyObject_GetAttrString((PyObject *)type, name);
     if (!method)
         return NULL;
-    PyMethodDef *def = Py_TYPE(method) == &PyMethodDescr_Type ? ((PyMethodDescrObject *)method)->d_method : NULL;
+    PyMethodDef *def = NULL;
+    if (Py_TYPE(method) == &PyMethodDescr_Type)
+        def = ((PyMethodDescrObject *)method)->d_method;
     Py_DECREF(method); /* the def is static in CPython */
     if (def && def->ml_flags == flags)
         return def;
-    PyErr_Format(PyExc_RuntimeError, "%s.%s is not built as in the CPython this was made for", type->tp_name, name);
+    PyErr_Format(PyExc_RuntimeError, "%s.%s is not built as in the CPython this was made for",
+                 type->tp_name, name);
     return NULL;
 }
 

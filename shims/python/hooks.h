@@ -1,6 +1,6 @@
 /*
- * hooks: puts the shim into CPython's context switching: Context.run, ContextVar.set and ContextVar.reset as Python code
- * calls them, and through got.h the C functions under them as other extensions call them.
+ * hooks: puts the shim into CPython's context switching: Context.run, ContextVar.set and ContextVar.reset as
+ * Python code calls them, and through got.h the C functions under them as other extensions call them.
  */
 #ifndef DVT_PY_HOOKS_H
 #define DVT_PY_HOOKS_H

@@ -1,6 +1,7 @@
 /*
- * lane: see lane.h. A lane is made at a thread's first event that matters and belongs to that thread; a capsule in the
- * thread state's dict ends it, on the thread and with the GIL, when the thread state is cleared.
+ * lane: see lane.h. A lane is made at a thread's first event that matters and belongs to that thread; a
+ * capsule in the thread state's dict ends it, on the thread and with the GIL, when the thread state is
+ * cleared.
  */
 #include "lane.h"
 #include "greenlet.h"
@@ -57,7 +58,8 @@ static PyObject *context_now(void)
 static void open_scope(struct entry *e)
 {
     const struct dvt_py_mark *m = &e->mark;
-    struct dvt_rt_open args = {.trace = m->trace, .span = m->span, .parent_span = m->parent, .flags = m->flags};
+    struct dvt_rt_open args = {
+        .trace = m->trace, .span = m->span, .parent_span = m->parent, .flags = m->flags};
     if (m->remote) {
         args.parent_span = m->span;
         memset(&args.span, 0, sizeof args.span);
@@ -239,7 +241,8 @@ static void end_lane(PyObject *capsule)
             close_down_to(l, 0);
         tl = NULL;
     }
-    for (uint32_t i = 0; i < l->n; i++) /* another thread's (a fork's child clears them): its scopes are core's to end */
+    /* Of another thread's lane (a fork's child clears them) the scopes are core's to end. */
+    for (uint32_t i = 0; i < l->n; i++)
         dvt_py_mark_drop(&l->entries[i].mark);
     for (uint32_t i = 0; i < l->n_res; i++)
         Py_CLEAR(l->res[i].context);

@@ -1,18 +1,19 @@
 /*
  * lane: one OS thread's stack of residencies, and the scopes open in them.
  *
- * A residency is a Context's stay on the thread, from entering to leaving it (Context.run, an asyncio task's step); the
- * thread's base context is one too. Entering opens one scope, for what is innermost in the context; a set or reset of a
- * variable that matters moves the residency's scopes along; leaving closes them. A greenlet switch leaves one and enters
- * another. The rules, for a new current value:
+ * A residency is a Context's stay on the thread, from entering to leaving it (Context.run, an asyncio task's
+ * step); the thread's base context is one too. Entering opens one scope, for what is innermost in the
+ * context; a set or reset of a variable that matters moves the residency's scopes along; leaving closes them.
+ * A greenlet switch leaves one and enters another. The rules, for a new current value:
  *   - it is open in this residency already: close those above it;
- *   - it comes by a reset (going back to something that was not entered here): close all of this residency, open it;
+ *   - it comes by a reset (going back to something that was not entered here): close all of it, open the new;
  *   - else open it, nested; beyond MAX_DEEP in one residency it takes the place of the top.
- *   - nothing current: close all of this residency, and those of the residencies below for as long as this one lasts:
+ *   - nothing current: close all of this residency, and those of the residencies below while this one lasts:
  *     code in an empty context works for nobody.
- * The thread's real context is compared at every event. If an enter or leave went by unseen (the shim was loaded in the
- * middle, a C caller that could not be patched), the lane starts again from what is true now.
- * A daemon that is away costs almost nothing: no event is followed until there is one, nor while nothing is open.
+ * The thread's real context is compared at every event. If an enter or leave went by unseen (the shim was
+ * loaded in the middle, a C caller that could not be patched), the lane starts again from what is true now. A
+ * daemon that is away costs almost nothing: no event is followed until there is one, nor while nothing is
+ * open.
  */
 #ifndef DVT_PY_LANE_H
 #define DVT_PY_LANE_H
@@ -23,8 +24,9 @@
 void dvt_py_entered(PyObject *before, PyObject *context);
 void dvt_py_left(PyObject *context);
 void dvt_py_changed(bool going_back);
-/* The same where it is known what changed, for the shim's own scopes while OpenTelemetry is not in use: m (borrowed) has become
- * current inside what was; `left` no longer is and now_owner (NULL: nothing) is again. */
+/* The same where it is known what changed, for the shim's own scopes while OpenTelemetry is not in use: m
+ * (borrowed) has become current inside what was; `left` no longer is and now_owner (NULL: nothing) is again.
+ * */
 void dvt_py_pushed(const struct dvt_py_mark *m);
 void dvt_py_popped(PyObject *left, PyObject *now_owner);
 /* The thread now runs something else altogether: a greenlet switch, a fork's child. */

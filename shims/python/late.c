@@ -1,6 +1,6 @@
 /*
- * late: see late.h. Names go through a dict from str to the interned struct dvt_name, bounded like core's own table:
- * a str that is a constant of the program has its hash cached, so that finding it costs about 20 ns.
+ * late: see late.h. Names go through a dict from str to the interned struct dvt_name, bounded like core's own
+ * table: a str that is a constant of the program has its hash cached, so that finding it costs about 20 ns.
  */
 #include "late.h"
 #include "scope.h"
@@ -15,7 +15,7 @@ static struct {
     } recent[RECENT]; /* in front of it, by the str's address */
     const struct dvt_name *empty_name;
     PyObject *s_name, *s_labels;
-    PyObject *baggage_dict_key; /* opentelemetry.baggage's key in the context dict, once that module is loaded */
+    PyObject *baggage_dict_key; /* opentelemetry.baggage's key in the context dict, once it is loaded */
     PyObject *baggage[MAX_BAGGAGE];
     int n_baggage;
 } g;
@@ -34,8 +34,12 @@ static int read_allow_list(const char *keys)
         size_t from = strspn(keys, " "), to = n;
         while (to > from && keys[to - 1] == ' ')
             to--;
-        if (to > from && !(g.baggage[g.n_baggage++] = PyUnicode_DecodeUTF8(keys + from, (Py_ssize_t)(to - from), "replace")))
-            return -1;
+        if (to > from) {
+            PyObject *key = PyUnicode_DecodeUTF8(keys + from, (Py_ssize_t)(to - from), "replace");
+            if (!key)
+                return -1;
+            g.baggage[g.n_baggage++] = key;
+        }
         keys += keys[n] ? n + 1 : n;
     }
     return 0;
@@ -157,7 +161,9 @@ void dvt_py_commit(struct dvt_scope scope, const struct dvt_py_mark *m)
     struct dvt_rt_late late = {.name = {"", 0}};
     struct dvt_py_scope *own = m->own ? (struct dvt_py_scope *)m->owner : NULL;
     PyObject *name = own ? Py_NewRef(own->name) : m->remote ? NULL : dvt_py_attr(m->owner, g.s_name);
-    PyObject *labels = own ? (own->labels ? Py_NewRef(own->labels) : NULL) : dvt_py_attr(m->owner, g.s_labels);
+    PyObject *labels = own ? own->labels : dvt_py_attr(m->owner, g.s_labels);
+    if (own)
+        Py_XINCREF(labels);
     (void)dvt_py_utf8(name, &late.name); /* without a readable name the scope has none */
     add_dict(&l, labels);
     add_baggage(&l, m->context);
@@ -210,7 +216,7 @@ void dvt_py_mark_label(const struct dvt_py_mark *m, PyObject *labels)
     PyObject *old = dvt_py_attr(m->owner, g.s_labels);
     PyObject *dict = merged(old, labels);
     if (dict && PyObject_SetAttr(m->owner, g.s_labels, dict) < 0)
-        PyErr_Clear(); /* a span without a __dict__: the open scope has the label by dvt_label, later ones do not */
+        PyErr_Clear(); /* a span without a __dict__ carries no labels */
     Py_XDECREF(old);
     Py_XDECREF(dict);
 }

@@ -1,6 +1,7 @@
 /*
- * late: the parts of a scope that are only wanted once it is known whether it is kept: its name (a dropped one is counted
- * by it) and its labels (own labels, dovetail.label() and the allow-listed OpenTelemetry baggage).
+ * late: the parts of a scope that are only wanted once it is known whether it is kept: its name (a dropped
+ * one is counted by it) and its labels (own labels, dovetail.label() and the allow-listed OpenTelemetry
+ * baggage).
  */
 #ifndef DVT_PY_LATE_H
 #define DVT_PY_LATE_H
@@ -19,7 +20,8 @@ const struct dvt_name *dvt_py_mark_name(const struct dvt_py_mark *m);
 /* Hands the late parts of a kept scope over. May run Python code of the span's class. */
 void dvt_py_commit(struct dvt_scope scope, const struct dvt_py_mark *m);
 
-/* Adds labels (a dict of str to str) to a mark's span or Scope: all its scopes reported from now on carry them. */
+/* Adds labels (a dict of str to str) to a mark's span or Scope: all its scopes reported from now on carry
+ * them. */
 void dvt_py_mark_label(const struct dvt_py_mark *m, PyObject *labels);
 
 /* A new dict with every value as str; NULL without exception if there is nothing usable. */

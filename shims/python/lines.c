@@ -55,7 +55,8 @@ static int32_t next_signed(struct input *in)
     return v & 1 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
 }
 
-/* Entries begin with a byte that has bit 7; its bits 3..6 are the form, 0..2 the length in code units less one. */
+/* Entries begin with a byte that has bit 7; its bits 3..6 are the form, 0..2 the length in code units less
+ * one. */
 static uint32_t scan(struct input *in, uint32_t first_line, int64_t offset)
 {
     int64_t end = 0;

@@ -1,6 +1,7 @@
 /*
  * mark: see mark.h. Source for the attribute names: opentelemetry-python, context/__init__.py, trace/span.py,
- * trace/propagation/__init__.py and sdk/trace/__init__.py; `_context` and `_SPAN_KEY` are unchanged since 1.0.
+ * trace/propagation/__init__.py and sdk/trace/__init__.py; `_context` and `_SPAN_KEY` are unchanged since
+ * 1.0.
  */
 #include "mark.h"
 #include "late.h"
@@ -11,10 +12,11 @@ PyObject *dvt_py_own_var, *dvt_py_otel_var;
 static struct {
     PyObject *span_key;
     PyObject *s_context, *s_parent, *s_get_span_context;
-    int tries_left; /* another library's "current_context" must not cost a look-up at each of its sets for ever */
+    int tries_left; /* another library's "current_context" must not be looked up at each set for ever */
 } g = {.tries_left = 256};
 
-/* The head of CPython's ContextVar, the same from 3.7 to 3.14; checked at init, for the name is not in the C API. */
+/* The head of CPython's ContextVar, the same from 3.7 to 3.14; checked at init, for the name is not in the C
+ * API. */
 struct var_head {
     PyObject_HEAD PyObject *name;
 };
@@ -183,7 +185,7 @@ bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
     struct dvt_py_mark m = {0};
     PyObject *own = value_now(dvt_py_own_var), *context = value_now(dvt_py_otel_var);
     PyObject *span = span_in(context);
-    struct dvt_py_scope *scope = own && Py_TYPE(own) == &dvt_py_scope_type ? (struct dvt_py_scope *)own : NULL;
+    struct dvt_py_scope *scope = dvt_py_as_scope(own);
     bool scope_is_inner = scope && (!span || scope->outer_span == span);
     bool found = !scope_is_inner && span && fill_span(&m, span, like);
     if (!found && scope) {

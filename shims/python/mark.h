@@ -1,10 +1,11 @@
 /*
  * mark: what a context says the thread is working for: OpenTelemetry's current span, or a dovetail.scope.
  *
- * OpenTelemetry keeps its context in a ContextVar; its value is a dict, the span in it under a key made at import. Span
- * ids are in the span's `_context`, a tuple (trace_id, span_id, is_remote, trace_flags, ...). All is read in C and nothing
- * of OpenTelemetry is imported: the variable is bound at its first set.
- * Where both a span and a scope are current, the inner one counts: the scope if it was entered under just this span.
+ * OpenTelemetry keeps its context in a ContextVar; its value is a dict, the span in it under a key made at
+ * import. Span ids are in the span's `_context`, a tuple (trace_id, span_id, is_remote, trace_flags, ...).
+ * All is read in C and nothing of OpenTelemetry is imported: the variable is bound at its first set. Where
+ * both a span and a scope are current, the inner one counts: the scope if it was entered under just this
+ * span.
  */
 #ifndef DVT_PY_MARK_H
 #define DVT_PY_MARK_H
@@ -17,7 +18,7 @@ struct dvt_py_mark {
     struct dvt_trace_id trace;
     struct dvt_span_id span, parent;
     uint32_t flags; /* enum dvt_scope_flags */
-    bool remote;    /* span is one of another process: this thread works for its trace, in no span of its own yet */
+    bool remote; /* span is another process's: this thread works for its trace, in no span of its own yet */
     bool own;       /* owner is a Scope */
 };
 
@@ -40,8 +41,8 @@ static inline bool dvt_py_otel_bound(void)
     return dvt_py_otel_var != NULL;
 }
 
-/* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. `like` (may be NULL)
- * is a mark whose ids are taken over if its owner is the same object. */
+/* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. `like`
+ * (may be NULL) is a mark whose ids are taken over if its owner is the same object. */
 bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like);
 /* The mark of a Scope, without references of its own. */
 struct dvt_py_scope;
@@ -53,7 +54,8 @@ PyObject *dvt_py_otel_span_now(void);
 static inline bool dvt_py_mark_same(const struct dvt_py_mark *a, const struct dvt_py_mark *b)
 {
     return a->owner == b->owner || (memcmp(&a->trace, &b->trace, sizeof a->trace) == 0 &&
-                                    memcmp(&a->span, &b->span, sizeof a->span) == 0 && a->remote == b->remote);
+                                    memcmp(&a->span, &b->span, sizeof a->span) == 0 &&
+                                    a->remote == b->remote);
 }
 
 #endif

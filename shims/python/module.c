@@ -1,6 +1,6 @@
 /*
- * module: dovetail._dovetail, the extension. Importing it defines the types; start() connects to the daemon and hooks the
- * interpreter, once. What fails is told by status(), never by an exception.
+ * module: dovetail._dovetail, the extension. Importing it defines the types; start() connects to the daemon
+ * and hooks the interpreter, once. What fails is told by status(), never by an exception.
  */
 #include "got.h"
 #include "greenlet.h"
@@ -93,7 +93,7 @@ static PyObject *after_fork(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Also tells core, which has it on the scope that is open now: a span without a __dict__ keeps it there at least. */
+/* On the span or Scope itself: what is reported of it from now on has the label, and the daemon spreads it. */
 static PyObject *label(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     (void)self;
@@ -129,13 +129,17 @@ static PyObject *status(PyObject *self, PyObject *unused)
     (void)unused;
     const char *error = failure[0] ? failure : dvt_last_error();
     struct dvt_py_walker_counts w = dvt_py_walker_counts();
-    return Py_BuildValue("{s:O,s:O,s:s,s:O,s:I,s:K,s:K,s:K,s:I,s:K}", "enabled", dvt_py_enabled ? Py_True : Py_False,
-                         "active", dvt_rt_active() ? Py_True : Py_False, "error", error ? error : "",
-                         "opentelemetry", dvt_py_otel_bound() ? Py_True : Py_False, "patched_calls",
-                         dvt_py_got_patched(), "resyncs", (unsigned long long)dvt_py_lane_counts.resyncs, "too_deep",
-                         (unsigned long long)dvt_py_lane_counts.too_deep, "misuse",
-                         (unsigned long long)dvt_py_scope_misuse, "codes", w.codes, "faults",
-                         (unsigned long long)w.faults);
+    return Py_BuildValue("{s:O,s:O,s:s,s:O,s:I,s:K,s:K,s:K,s:I,s:K}", /* a dict of: */
+                         "enabled", dvt_py_enabled ? Py_True : Py_False,
+                         "active", dvt_rt_active() ? Py_True : Py_False,
+                         "error", error ? error : "",
+                         "opentelemetry", dvt_py_otel_bound() ? Py_True : Py_False,
+                         "patched_calls", dvt_py_got_patched(),
+                         "resyncs", (unsigned long long)dvt_py_lane_counts.resyncs,
+                         "too_deep", (unsigned long long)dvt_py_lane_counts.too_deep,
+                         "misuse", (unsigned long long)dvt_py_scope_misuse,
+                         "codes", w.codes,
+                         "faults", (unsigned long long)w.faults);
 }
 
 /* What core has open on this thread, as (trace id, span id) ints, or None: for tests. */
@@ -158,7 +162,7 @@ static PyMethodDef methods[] = {
     {"stop", stop, METH_NOARGS, NULL},
     {"after_fork", after_fork, METH_NOARGS, NULL},
     {"label", (PyCFunction)(void *)label, METH_FASTCALL | METH_KEYWORDS,
-     "label(**labels): labels the current scope or span from its start: a tenant learned in the middle of a request."},
+     "label(**labels): labels the current scope or span, from its start: a tenant learned in mid-request."},
     {"traceparent", traceparent, METH_NOARGS, "The W3C traceparent header for an outgoing call, or None."},
     {"status", status, METH_NOARGS, "What the shim does in this process, and why not if it does nothing."},
     {"_current", current, METH_NOARGS, NULL},

@@ -1,10 +1,10 @@
 /*
- * py: what the modules of the Python shim share: the Python headers with the few differences between 3.9 and 3.14
- * evened out, and the shim's one switch.
+ * py: what the modules of the Python shim share: the Python headers with the few differences between 3.9 and
+ * 3.14 evened out, and the shim's one switch.
  *
- * Rules for every function here: the calling thread holds the GIL (but for the walker, which runs in a signal handler
- * and touches no reference count); a pending Python exception is never lost; a failure inside never reaches the
- * application: it makes the shim do less.
+ * Rules for every function here: the calling thread holds the GIL (but for the walker, which runs in a signal
+ * handler and touches no reference count); a pending Python exception is never lost; a failure inside never
+ * reaches the application: it makes the shim do less.
  */
 #ifndef DVT_PY_H
 #define DVT_PY_H
@@ -30,7 +30,8 @@ static inline PyObject *Py_NewRef(PyObject *o)
 }
 #endif
 
-/* False before start, in sub-interpreters' view for ever, and from atexit on: every hook then passes straight through. */
+/* False before start, in sub-interpreters' view for ever, and from atexit on: every hook then passes straight
+ * through. */
 extern bool dvt_py_enabled;
 extern PyInterpreterState *dvt_py_main_interp;
 
@@ -57,7 +58,8 @@ PyObject *dvt_py_loaded_attr(const char *module, const char *attr);
 /* Big-endian bytes of a non-negative int that fits; false otherwise. */
 bool dvt_py_int_bytes(PyObject *value, uint8_t *out, size_t n);
 
-/* UTF-8 of a str, cached in it, good while it lives; false (no exception) for other types and lone surrogates. */
+/* UTF-8 of a str, cached in it, good while it lives; false (no exception) for other types and lone
+ * surrogates. */
 bool dvt_py_utf8(PyObject *str, struct dvt_str *ret);
 
 #endif

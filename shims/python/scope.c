@@ -1,6 +1,7 @@
 /*
- * scope: see scope.h. Ids come from a counter mixed by a bijection (splitmix64) over a random start: unique in the process, of
- * full spread between processes, and 20 times cheaper than asking the kernel. They are names, not secrets.
+ * scope: see scope.h. Ids come from a counter mixed by a bijection (splitmix64) over a random start: unique
+ * in the process, of full spread between processes, and 20 times cheaper than asking the kernel. They are
+ * names, not secrets.
  */
 #include "scope.h"
 #include "lane.h"
@@ -63,7 +64,8 @@ static void take_traceparent(struct dvt_py_scope *s, PyObject *text)
 {
     struct dvt_str t;
     uint8_t flags;
-    if (dvt_py_utf8(text, &t) && !dvt_traceparent_parse(t.p, t.n, &s->remote_trace, &s->remote_span, &flags)) {
+    if (dvt_py_utf8(text, &t) &&
+        !dvt_traceparent_parse(t.p, t.n, &s->remote_trace, &s->remote_span, &flags)) {
         s->remote_given = true;
         s->remote_sampled = flags & 1;
     }
@@ -206,7 +208,8 @@ static void take_ids(struct dvt_py_scope *s, const struct dvt_py_mark *around)
     }
 }
 
-/* The variable's value, strong; NULL if there is none or it is None, as leaving the outermost scope sets it. */
+/* The variable's value, strong; NULL if there is none or it is None, as leaving the outermost scope sets it.
+ * */
 static PyObject *own_now(void)
 {
     PyObject *value = NULL;
@@ -217,17 +220,12 @@ static PyObject *own_now(void)
     return value;
 }
 
-static struct dvt_py_scope *as_scope(PyObject *value)
-{
-    return value && Py_TYPE(value) == &dvt_py_scope_type ? (struct dvt_py_scope *)value : NULL;
-}
-
 /* Without memory for it, the scope is just not there: nothing fails towards the application. */
 static bool set_own(PyObject *value)
 {
     PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
     PyErr_Clear();
-    Py_XDECREF(token); /* leaving sets the outer value again: that works where a token would not, and is cheaper */
+    Py_XDECREF(token); /* leaving sets the outer value again: that also works where a token would not */
     return token && dvt_py_here();
 }
 
@@ -246,7 +244,7 @@ static void enter_with_otel(struct dvt_py_scope *s)
 
 static void enter_alone(struct dvt_py_scope *s)
 {
-    struct dvt_py_scope *outer = as_scope(s->outer);
+    struct dvt_py_scope *outer = dvt_py_as_scope(s->outer);
     struct dvt_py_mark mark;
     if (outer)
         mark = dvt_py_mark_of(outer);
@@ -278,9 +276,9 @@ static PyObject *enter(PyObject *self)
 static void leave(PyObject *self)
 {
     PyObject *now = own_now();
-    struct dvt_py_scope *s = as_scope(now);
+    struct dvt_py_scope *s = dvt_py_as_scope(now);
     if (!s || (now != self && s->origin != self)) {
-        dvt_py_scope_misuse++; /* left in another context than entered, or twice: what is current is not ours to change */
+        dvt_py_scope_misuse++; /* left in another context than entered, or twice: what is current stays */
         Py_XDECREF(now);
         return;
     }
@@ -288,7 +286,7 @@ static void leave(PyObject *self)
         if (dvt_py_otel_bound())
             dvt_py_changed(true);
         else
-            dvt_py_popped(now, (PyObject *)as_scope(s->outer));
+            dvt_py_popped(now, (PyObject *)dvt_py_as_scope(s->outer));
     }
     Py_CLEAR(s->outer);
     Py_DECREF(now);
@@ -372,7 +370,7 @@ static PyMethodDef scope_methods[] = {
     {"__aexit__", (PyCFunction)(void *)scope_aexit, METH_FASTCALL, NULL},
     {"label", (PyCFunction)(void *)scope_label, METH_FASTCALL | METH_KEYWORDS,
      "label(**labels): labels the scope from its start, also what was reported of it before."},
-    {"traceparent", scope_traceparent, METH_NOARGS, "The W3C traceparent header for calls made in this scope."},
+    {"traceparent", scope_traceparent, METH_NOARGS, "The W3C traceparent header for calls in this scope."},
     {"_copy", scope_copy, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -380,7 +378,7 @@ static PyMethodDef scope_methods[] = {
 PyTypeObject dvt_py_scope_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dovetail.scope",
     .tp_doc = "scope(name, /, *, traceparent=None, always=False, links=(), **labels)\n--\n\n"
-              "Marks what the with block (or the decorated function) does as work for one operation of a trace.",
+              "Marks what the with block or the decorated function does as work for one operation.",
     .tp_basicsize = sizeof(struct dvt_py_scope),
     .tp_dealloc = scope_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,

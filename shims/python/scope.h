@@ -1,7 +1,8 @@
 /*
- * scope: dovetail.scope, the shim's own API for services without OpenTelemetry: a context manager (sync and async) and
- * decorator. It is the value of the shim's ContextVar while it is entered, so tasks and threads that take the context along
- * take it along. An object entered again (nested, later, by many tasks at once) is a scope of its own each time.
+ * scope: dovetail.scope, the shim's own API for services without OpenTelemetry: a context manager (sync and
+ * async) and decorator. It is the value of the shim's ContextVar while it is entered, so tasks and threads
+ * that take the context along take it along. An object entered again (nested, later, by many tasks at once)
+ * is a scope of its own each time.
  */
 #ifndef DVT_PY_SCOPE_H
 #define DVT_PY_SCOPE_H
@@ -15,7 +16,7 @@ struct dvt_py_scope {
     const struct dvt_name *interned;
     PyObject *origin;     /* the scope that was entered again, of which this is the further entry; or NULL */
     PyObject *outer;      /* while entered: the value of the variable before, or NULL */
-    PyObject *outer_span; /* OpenTelemetry's span it was entered under, or NULL; tasks may hold the scope when it is left */
+    PyObject *outer_span; /* OpenTelemetry's span it was entered under, or NULL; kept, for tasks outlive it */
     struct dvt_trace_id trace;
     struct dvt_span_id span, parent;
     uint32_t flags;
@@ -28,6 +29,11 @@ struct dvt_py_scope {
 };
 
 extern PyTypeObject dvt_py_scope_type;
+
+static inline struct dvt_py_scope *dvt_py_as_scope(PyObject *value)
+{
+    return value && Py_TYPE(value) == &dvt_py_scope_type ? (struct dvt_py_scope *)value : NULL;
+}
 
 /* Readies the types and seeds the ids. 0 or -1 with an exception. */
 int dvt_py_scope_init(void);

@@ -1,6 +1,7 @@
 /*
- * walker: see walker.h. A walk follows the frames from the innermost outwards, keeps the leaf side and, of deeper stacks, the
- * root side, then turns each kept frame into (function id, line). A chain that cannot be read to its end is refused whole.
+ * walker: see walker.h. A walk follows the frames from the innermost outwards, keeps the leaf side and, of
+ * deeper stacks, the root side, then turns each kept frame into (function id, line). A chain that cannot be
+ * read to its end is refused whole.
  */
 #include "walker.h"
 #include "codes.h"
@@ -82,7 +83,7 @@ static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_
 {
     (void)ucontext;
     bool in_motion;
-    struct kept k = {.frames = frames, .root_cap = cap < 4 ? 1 : cap / 4}; /* of 512: 384 and 128, see limits.h */
+    struct kept k = {.frames = frames, .root_cap = cap < 4 ? 1 : cap / 4}; /* limits.h: 384 and 128 of 512 */
     k.leaf_cap = cap - k.root_cap;
     *ret_truncated = false;
     if (cap < 1 || !atomic_load_explicit(&running, memory_order_relaxed))
@@ -163,8 +164,8 @@ PyObject *dvt_py_walker_now(PyObject *self, PyObject *unused)
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < n; i++) {
         struct dvt_py_code_text t = dvt_py_codes_text((uint32_t)frames[i].key);
-        PyObject *item = Py_BuildValue("(s#s#iL)", t.name.p, (Py_ssize_t)t.name.n, t.file.p, (Py_ssize_t)t.file.n,
-                                       (int)t.first_line, (long long)frames[i].offset);
+        PyObject *item = Py_BuildValue("(s#s#iL)", t.name.p, (Py_ssize_t)t.name.n, t.file.p,
+                                       (Py_ssize_t)t.file.n, (int)t.first_line, (long long)frames[i].offset);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);

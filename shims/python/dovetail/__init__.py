@@ -3,12 +3,13 @@
     with dovetail.scope("checkout", tenant="acme", traceparent=header):
         ...
 
-With OpenTelemetry nothing is needed but the import (or `dovetail run`): current spans are scopes. With no daemon all of
-this does nothing, cheaply. Nothing here raises into the application; dovetail.status() tells what is wrong.
+With OpenTelemetry nothing is needed but the import (or `dovetail run`): current spans are scopes. With no
+daemon all of this does nothing, cheaply. Nothing here raises into the application; dovetail.status() tells why.
 """
 from ._traceparent import Traceparent, format_traceparent, parse_traceparent
 
-__all__ = ["scope", "label", "traceparent", "status", "parse_traceparent", "format_traceparent", "Traceparent"]
+__all__ = ["scope", "label", "traceparent", "status", "parse_traceparent", "format_traceparent",
+           "Traceparent"]
 
 try:
     from ._dovetail import label, scope, status, traceparent

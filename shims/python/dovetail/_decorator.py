@@ -11,7 +11,7 @@ def decorate(scope, function):
                 return await function(*args, **kwargs)
     elif inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         # The body runs in its consumer's steps and context: it has no stretch of its own to mark.
-        raise TypeError("dovetail.scope cannot decorate a generator; use `with dovetail.scope(...)` where it is consumed")
+        raise TypeError("dovetail.scope cannot decorate a generator; use `with` where it is consumed")
     else:
         @functools.wraps(function)
         def call(*args, **kwargs):

@@ -12,12 +12,14 @@ class Traceparent(NamedTuple):
 
 
 def parse_traceparent(header) -> Optional[Traceparent]:
-    """The header's parts, or None if it is not a valid one. Later versions are read by version 00's fields."""
+    """The header's parts, or None if it is invalid. Later versions are read by version 00's fields."""
     match = _FORM.fullmatch(header) if isinstance(header, str) else None
     if not match:
         return None
     version, trace_id, span_id, flags, rest = match.groups()
-    if version == "ff" or (version == "00" and rest is not None) or not int(trace_id, 16) or not int(span_id, 16):
+    if version == "ff" or (version == "00" and rest is not None):
+        return None
+    if not int(trace_id, 16) or not int(span_id, 16):
         return None
     return Traceparent(trace_id, span_id, bool(int(flags, 16) & 1))
 

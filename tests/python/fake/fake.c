@@ -1,12 +1,13 @@
 /*
- * fake: a libdovetail that does nothing but write down what it was asked, so that a test can assert the exact sequence of
- * scopes. It has the real one's SONAME: found first (LD_LIBRARY_PATH), it is what the shim gets.
+ * fake: a libdovetail that does nothing but write down what it was asked, so that a test can assert the exact
+ * sequence of scopes. It has the real one's SONAME: found first (LD_LIBRARY_PATH), it is what the shim gets.
  *
  * The log's lines (fake_log):  open TID SERIAL TRACE SPAN PARENT FLAGS NAME
  *                              close TID SERIAL kept|dropped NAME
  *                              commit TID SERIAL NAME k=v,...
- * tid is a small number, by order of appearance. A scope is kept if fake_keep(1) is on or it has the ALWAYS flag.
- * It keeps each thread's stack of open scopes and counts closes that are not of the top, as core would refuse them.
+ * tid is a small number, by order of appearance. A scope is kept if fake_keep(1) is on or it has the ALWAYS
+ * flag. It keeps each thread's stack of open scopes and counts closes that are not of the top, as core would
+ * refuse them.
  */
 #include "../../../shims/core/runtime.h"
 

@@ -34,7 +34,7 @@ enum {
 
 struct view { /* one look at a thread */
     uint64_t head, settled_head, settled_ns;
-    uint32_t end;
+    uint64_t end;
 };
 
 static struct dvt_batch batch;
@@ -136,10 +136,11 @@ static bool undo_keep(struct dvt_slot *s, const struct dvt_scope_entry *e)
     return true;
 }
 
-static bool closes(const struct dvt_slot *s, uint64_t serial, uint32_t end)
+static bool closes(const struct dvt_slot *s, uint64_t serial, uint64_t end)
 {
     struct dvt_scope_entry e;
-    uint32_t pos = dvt_ring_begin(&s->ring), kind;
+    uint64_t pos = dvt_ring_begin(&s->ring);
+    uint32_t kind;
     for (const void *p; (p = dvt_ring_next(&s->ring, &pos, end, &kind));) {
         memcpy(&e, p, sizeof e);
         if ((e.flags & DVT_F_ANNOUNCED) && e.serial == serial)
@@ -149,7 +150,7 @@ static bool closes(const struct dvt_slot *s, uint64_t serial, uint32_t end)
 }
 
 /* Announcements of scopes that are still open; one whose record is about to be sent says nothing new. */
-static void send_announced(struct dvt_slot *s, uint32_t end)
+static void send_announced(struct dvt_slot *s, uint64_t end)
 {
     dvt_stacks_lock();
     for (size_t at = 0; at < s->announced.n;) {
@@ -168,7 +169,8 @@ static void send_announced(struct dvt_slot *s, uint32_t end)
 
 static void send_records(struct dvt_slot *s, const struct view *v)
 {
-    uint32_t pos = dvt_ring_begin(&s->ring), kind;
+    uint64_t pos = dvt_ring_begin(&s->ring);
+    uint32_t kind;
     for (const uint8_t *p; (p = dvt_ring_next(&s->ring, &pos, v->end, &kind));) {
         struct dvt_scope_entry e;
         memcpy(&e, p, sizeof e);
@@ -231,7 +233,8 @@ static void drain_scopes(struct dvt_slot *s, enum dvt_drain_mode mode)
 
 static void discard(struct dvt_slot *s)
 {
-    uint32_t pos = dvt_ring_begin(&s->ring), end = dvt_ring_end(&s->ring), kind;
+    uint64_t pos = dvt_ring_begin(&s->ring), end = dvt_ring_end(&s->ring);
+    uint32_t kind;
     while (dvt_ring_next(&s->ring, &pos, end, &kind))
         lost_send++;
     dvt_ring_release(&s->ring, pos);

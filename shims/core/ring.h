@@ -1,10 +1,10 @@
 /*
  * ring: a byte ring with one producer and one consumer, records in one piece each.
  *
- * The producer is one thread (or the signal handler on it), the consumer the sender. Offsets are physical, w == r
- * means empty; a record never straddles the end: a wrap mark sends the reader back to 0. An empty ring whose
- * write offset has passed `soft` starts again at 0, so that a thread that reports little touches few of its pages although
- * the ring can take a burst of `size` bytes.
+ * The producer is one thread (or the signal handler on it), the consumer the sender. A position is a lap (high 32 bits) and
+ * an offset; w == r means empty. A record never straddles the end: a wrap mark sends the reader to the next lap. An empty
+ * ring whose write offset has passed `soft` starts the next lap at once, so that a thread that reports little touches few of
+ * its pages although the ring can take a burst of `size` bytes.
  * Refuses a record that does not fit; the caller counts it.
  */
 #ifndef DVT_RING_H
@@ -18,9 +18,11 @@
 struct dvt_ring {
     uint8_t *p; /* [size], 8-aligned */
     uint32_t size, soft;
-    _Alignas(64) _Atomic uint32_t w; /* producer */
-    uint32_t at, next_w;             /* producer: the reserved record, and w after it */
-    _Alignas(64) _Atomic uint32_t r; /* consumer */
+    _Alignas(64) _Atomic uint64_t w;  /* producer */
+    _Atomic uint64_t restarted_at;    /* producer: where it last left a lap early; all before was consumed */
+    uint64_t next_w, restart;         /* producer: w after the reserved record; its restarted_at */
+    uint32_t at;                      /* producer: offset of the reserved record */
+    _Alignas(64) _Atomic uint64_t r;  /* consumer */
 };
 
 struct dvt_ring_head {
@@ -40,11 +42,11 @@ void dvt_ring_shrink(struct dvt_ring *ring, uint32_t bytes);
 uint32_t dvt_ring_used(const struct dvt_ring *ring);
 
 /* Consumer: the write offset now; records before it can be read. */
-uint32_t dvt_ring_end(const struct dvt_ring *ring);
+uint64_t dvt_ring_end(const struct dvt_ring *ring);
 /* Consumer: the record at *pos (start at dvt_ring_begin), advancing *pos; NULL at `end`. */
-uint32_t dvt_ring_begin(const struct dvt_ring *ring);
-const void *dvt_ring_next(const struct dvt_ring *ring, uint32_t *pos, uint32_t end, uint32_t *ret_kind);
+uint64_t dvt_ring_begin(const struct dvt_ring *ring);
+const void *dvt_ring_next(const struct dvt_ring *ring, uint64_t *pos, uint64_t end, uint32_t *ret_kind);
 /* Consumer: gives everything before pos back to the producer. */
-void dvt_ring_release(struct dvt_ring *ring, uint32_t pos);
+void dvt_ring_release(struct dvt_ring *ring, uint64_t pos);
 
 #endif

@@ -157,7 +157,7 @@ static void add_announcement(struct dvt_slot *s, const uint8_t *p)
 }
 
 /* Reads up to BATCH stacks of the present epoch from *pos on; other epochs' are void. */
-static size_t read_batch(struct dvt_slot *s, uint32_t *pos, uint32_t end, size_t *ret_n_frames)
+static size_t read_batch(struct dvt_slot *s, uint64_t *pos, uint64_t end, size_t *ret_n_frames)
 {
     size_t n = 0;
     uint32_t kind;
@@ -186,7 +186,7 @@ static uint64_t count_ok(size_t n)
 
 static int take(struct dvt_slot *s)
 {
-    uint32_t end = dvt_ring_end(&s->stacks), pos = dvt_ring_begin(&s->stacks);
+    uint64_t end = dvt_ring_end(&s->stacks), pos = dvt_ring_begin(&s->stacks);
     while (pos != end) {
         size_t n_frames, announced = s->announced.n, n = read_batch(s, &pos, end, &n_frames);
         if (n_frames && (!runtime || !runtime->resolve || runtime->resolve(frames, n_frames, code, line) != 0)) {

@@ -29,7 +29,8 @@ static bool put(uint32_t bytes, uint8_t fill)
 /* The first byte of the next record, or -1. */
 static int get(void)
 {
-    uint32_t pos = dvt_ring_begin(&ring), kind;
+    uint64_t pos = dvt_ring_begin(&ring);
+    uint32_t kind;
     const uint8_t *p = dvt_ring_next(&ring, &pos, dvt_ring_end(&ring), &kind);
     if (!p)
         return -1;
@@ -88,12 +89,28 @@ static void test_a_ring_that_is_emptied_in_time_stays_in_its_first_bytes(void)
         CU_ASSERT_EQUAL_FATAL(memory[i], 0xee);
 }
 
+static void test_a_ring_that_started_again_early_still_takes_its_whole_size(void)
+{
+    int n = 0;
+    fresh(4096, 256);
+    for (int i = 0; i < 8; i++) { /* to 256: empty, and about to start again */
+        CU_ASSERT(put(24, 0));
+        CU_ASSERT_EQUAL(get(), 0);
+    }
+    while (put(24, (uint8_t)n))
+        n++;
+    CU_ASSERT(n >= 4096 / 32 - 2);
+    for (int i = 0; i < n; i++)
+        CU_ASSERT_EQUAL_FATAL(get(), (uint8_t)i);
+    CU_ASSERT_EQUAL(get(), -1);
+}
+
 static void test_a_snapshot_of_the_end_hides_later_records(void)
 {
     uint32_t kind;
     fresh(1024, 4096);
     put(8, 1);
-    uint32_t end = dvt_ring_end(&ring), pos = dvt_ring_begin(&ring);
+    uint64_t end = dvt_ring_end(&ring), pos = dvt_ring_begin(&ring);
     put(8, 2);
     CU_ASSERT_PTR_NOT_NULL(dvt_ring_next(&ring, &pos, end, &kind));
     CU_ASSERT_PTR_NULL(dvt_ring_next(&ring, &pos, end, &kind));
@@ -136,7 +153,8 @@ static void test_a_producer_and_a_consumer_at_once_lose_nothing(void)
     fresh(2048, 512);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&t, NULL, produce, NULL), 0);
     for (uint32_t expect = 0; expect < 200000;) {
-        uint32_t pos = dvt_ring_begin(&ring), end = dvt_ring_end(&ring), kind, got;
+        uint64_t pos = dvt_ring_begin(&ring), end = dvt_ring_end(&ring);
+        uint32_t kind, got;
         for (const void *p; (p = dvt_ring_next(&ring, &pos, end, &kind)); expect++) {
             memcpy(&got, p, sizeof got);
             CU_ASSERT_EQUAL_FATAL(got, expect);
@@ -156,6 +174,7 @@ int main(void)
     ADD(test_a_full_ring_refuses_and_takes_again_after_a_release);
     ADD(test_a_record_larger_than_the_ring_is_refused);
     ADD(test_a_ring_that_is_emptied_in_time_stays_in_its_first_bytes);
+    ADD(test_a_ring_that_started_again_early_still_takes_its_whole_size);
     ADD(test_a_snapshot_of_the_end_hides_later_records);
     ADD(test_a_shrunk_record_leaves_its_room_to_the_next);
     ADD(test_a_producer_and_a_consumer_at_once_lose_nothing);

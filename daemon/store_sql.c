@@ -43,8 +43,7 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_PROCESS_PUT] = "INSERT INTO processes(boot, pid, start_ticks, service, runtime, program, first_ns, last_ns, ledger)"
                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET service = excluded.service,"
                         " runtime = excluded.runtime, program = excluded.program,"
-                        " first_ns = min(first_ns, excluded.first_ns), last_ns = max(last_ns, excluded.last_ns),"
-                        " ledger = excluded.ledger",
+                        " last_ns = max(last_ns, excluded.last_ns), ledger = excluded.ledger",
 };
 
 static int error_code(int sqlite_code)

@@ -46,12 +46,14 @@ enum { DVT_STORE_VERSION = 1, DVT_DIGEST_BYTES = 32 };
     " PRIMARY KEY(service, name)) WITHOUT ROWID;"                                                                    \
     "CREATE TABLE IF NOT EXISTS processes(boot TEXT NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL,"     \
     " service TEXT NOT NULL, runtime TEXT NOT NULL, program TEXT NOT NULL, first_ns INTEGER NOT NULL,"                \
-    " last_ns INTEGER NOT NULL, ledger TEXT NOT NULL, PRIMARY KEY(boot, pid, start_ticks)) WITHOUT ROWID;"
+    " last_ns INTEGER NOT NULL, ledger TEXT NOT NULL, PRIMARY KEY(boot, pid, start_ticks, first_ns))"        \
+    " WITHOUT ROWID;"
 
 /* segments.sealed: 0 the writer appends to it, 1 complete, 2 about to be unlinked (no chunk refers to it).
  * meta: key_base (see chunk.h). traces.duration_ns is end - start over the trace's scopes and samples.
- * processes.ledger is a JSON object of integers, the fields of struct ledger in daemon/stats.h by name. labels.samples
- * counts the trace's samples under scopes that carry the label (own, or inherited from an enclosing scope or a parent
- * span; a label with one value in the whole trace counts for all of it). */
+ * processes: a row for each session of a process with a daemon (it may exec, or the daemon restart); first_ns is the
+ * session's begin. Its ledger is a JSON object of integers, the fields of struct ledger in daemon/stats.h by name.
+ * labels.samples counts the trace's samples under scopes that carry the label (own, or inherited from an enclosing scope
+ * or a parent span; a label with one value in the whole trace counts for all of it). */
 
 #endif

@@ -42,7 +42,7 @@ say()
 }
 
 say "Starting the daemon and the pricing service"
-dovetaild --store "$STORE" 2>"$WORK/daemon.log" &
+dovetaild --store "$STORE" --socket "$DOVETAIL_SOCKET" 2>"$WORK/daemon.log" &
 daemon=$!
 tries=0
 until [ -S "$DOVETAIL_SOCKET" ]; do

@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-void *alloc_bytes(size_t n);          /* zeroed */
+void *alloc_bytes(size_t n);                    /* zeroed */
 void *alloc_array(size_t n, size_t item_bytes); /* zeroed, overflow checked */
-char *alloc_text(const char *p, size_t n); /* NUL-terminated copy */
+char *alloc_text(const char *p, size_t n);      /* NUL-terminated copy */
 char *alloc_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* What they do when there is none left. */

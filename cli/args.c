@@ -81,8 +81,8 @@ static const struct args_option *find(const struct args *a, const char *name, si
 }
 
 /* attached: the value in the same word, or NULL. */
-static int take_value(struct args *a, const struct args_option *o, const char *attached, const char **ret_value,
-                      struct dvt_err *err)
+static int take_value(struct args *a, const struct args_option *o, const char *attached,
+                      const char **ret_value, struct dvt_err *err)
 {
     if (!o->argument) {
         *ret_value = NULL;
@@ -144,7 +144,8 @@ int args_number(const char *text, unsigned long min, unsigned long max, const ch
     errno = 0;
     unsigned long v = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || v < min || v > max) {
-        return dvt_fail(err, DVT_EINVAL, 0, "%s takes a number from %lu to %lu, not \"%.40s\"", what, min, max, text);
+        return dvt_fail(err, DVT_EINVAL, 0, "%s takes a number from %lu to %lu, not \"%.40s\"", what, min,
+                        max, text);
     }
     *ret = v;
     return 0;

@@ -1,8 +1,8 @@
 /*
  * args: command lines by tables of options.
  *
- * `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; `--` ends the options; options and other arguments may be
- * mixed. An unknown name gets the nearest known one suggested.
+ * `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; `--` ends the options; options and other arguments
+ * may be mixed. An unknown name gets the nearest known one suggested.
  */
 #ifndef ARGS_H
 #define ARGS_H
@@ -26,14 +26,14 @@ enum { ARGS_TABLES = 3 };
 struct args {
     int argc;
     char **argv;
-    int at; /* next to read; the caller starts it behind the command's name */
-    bool only_other; /* after "--" */
+    int at;             /* next to read; the caller starts it behind the command's name */
+    bool only_other;    /* after "--" */
     bool stop_at_other; /* the first other argument ends the options (for `run CMD --flags`) */
     const struct args_option *tables[ARGS_TABLES]; /* NULL entries are skipped */
 };
 
-/* The next option's id (its value, if it takes one, in *ret_value), ARGS_OTHER (the argument in *ret_value), ARGS_END,
- * or DVT_EINVAL. */
+/* The next option's id (its value, if it takes one, in *ret_value), ARGS_OTHER (the argument in *ret_value),
+ * ARGS_END, or DVT_EINVAL. */
 int args_next(struct args *a, const char **ret_value, struct dvt_err *err);
 
 /* The one of names[n] nearest to word, or NULL if none is near. */

@@ -35,11 +35,12 @@ int catalog_fail(const struct catalog *c, size_t store, const char *what, struct
     sqlite3 *db = c->stores[store].db;
     int code = sqlite3_errcode(db);
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR;
-    return dvt_fail(err, damaged ? DVT_EFORMAT : DVT_EIO, 0, "%s in %s/index.db: %s", what, c->stores[store].dir,
-                    sqlite3_errmsg(db));
+    return dvt_fail(err, damaged ? DVT_EFORMAT : DVT_EIO, 0, "%s in %s/index.db: %s", what,
+                    c->stores[store].dir, sqlite3_errmsg(db));
 }
 
-int catalog_prepare(const struct catalog *c, size_t store, const char *sql, sqlite3_stmt **ret, struct dvt_err *err)
+int catalog_prepare(const struct catalog *c, size_t store, const char *sql, sqlite3_stmt **ret,
+                    struct dvt_err *err)
 {
     if (sqlite3_prepare_v2(c->stores[store].db, sql, -1, ret, NULL) != SQLITE_OK) {
         return catalog_fail(c, store, "cannot ask", err);
@@ -55,15 +56,18 @@ static int explain_missing(const char *dir, struct dvt_err *err)
     snprintf(path, sizeof path, "%s/segments", dir);
     if (access(dir, F_OK)) {
         return dvt_fail(err, errno == ENOENT ? DVT_EIO : DVT_EPERM, errno,
-                        "no store in %s: profile something (dovetail run -- CMD) or name one with --store", dir);
-    }
-    if (access(dir, R_OK | X_OK)) {
-        return dvt_fail(err, DVT_EPERM, errno, "cannot read the store in %s: ask its owner, or use the account of the daemon",
+                        "no store in %s: profile something (dovetail run -- CMD) or name one with --store",
                         dir);
     }
+    if (access(dir, R_OK | X_OK)) {
+        return dvt_fail(err, DVT_EPERM, errno,
+                        "cannot read the store in %s: ask its owner, or use the account of the daemon", dir);
+    }
     if (access(path, F_OK) == 0) {
-        return dvt_fail(err, DVT_EFORMAT, 0, "the index of the store in %s is missing: starting dovetaild --store %s once "
-                        "makes it again from the segments", dir, dir);
+        return dvt_fail(err, DVT_EFORMAT, 0,
+                        "the index of the store in %s is missing: starting dovetaild --store %s once "
+                        "makes it again from the segments",
+                        dir, dir);
     }
     return dvt_fail(err, DVT_EIO, 0, "%s is no Dovetail store: it has no index.db", dir);
 }
@@ -96,7 +100,8 @@ static int store_version(struct catalog_store *s, int *ret_version)
 static int check_version(const struct catalog_store *s, int version, struct dvt_err *err)
 {
     if (version > DVT_STORE_VERSION) {
-        return dvt_fail(err, DVT_EVERSION, 0, "the store in %s has version %d, this dovetail reads up to %d: use a newer one",
+        return dvt_fail(err, DVT_EVERSION, 0,
+                        "the store in %s has version %d, this dovetail reads up to %d: use a newer one",
                         s->dir, version, DVT_STORE_VERSION);
     }
     if (version != DVT_STORE_VERSION) {
@@ -134,13 +139,15 @@ static int open_store(struct catalog_store *s, const char *dir, struct dvt_err *
         rc = store_version(s, &version);
     }
     if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY || rc == SQLITE_PERM) {
-        /* WAL needs a shared-memory file beside the index; in a directory we may not write, read it as it stands */
+        /* WAL needs a shared-memory file beside the index; in a directory we may not write, read it as it
+         * stands */
         rc = open_db(s, true);
         rc = rc == SQLITE_OK ? store_version(s, &version) : rc;
     }
     if (rc != SQLITE_OK) {
         return dvt_fail(err, rc == SQLITE_NOTADB || rc == SQLITE_CORRUPT ? DVT_EFORMAT : DVT_EIO, 0,
-                        "cannot read %s/index.db: %s", dir, s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc));
+                        "cannot read %s/index.db: %s", dir,
+                        s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc));
     }
     return check_version(s, version, err);
 }
@@ -245,11 +252,21 @@ void catalog_take_row(struct catalog_list *l, sqlite3_stmt *st, uint32_t store)
     alloc_grow(&l->traces, &l->cap, l->n + 1, sizeof *l->traces);
     struct catalog_trace *t = &l->traces[l->n++];
     *t = (struct catalog_trace){
-        .start_ns = sqlite3_column_int64(st, 2), .end_ns = sqlite3_column_int64(st, 3), .duration_ns = column_u64(st, 4),
-        .on_cpu_ns = column_u64(st, 5), .blocked_ns = column_u64(st, 6), .runnable_ns = column_u64(st, 7),
-        .has_waits = sqlite3_column_type(st, 6) != SQLITE_NULL, .samples = column_u64(st, 8), .no_stack = column_u64(st, 9),
-        .scopes = column_u64(st, 10), .root_name = column_copy(st, 11), .root_service = column_copy(st, 12),
-        .bytes = column_u64(st, 13), .is_failed = sqlite3_column_int(st, 14) != 0, .is_cut = sqlite3_column_int(st, 15) != 0,
+        .start_ns = sqlite3_column_int64(st, 2),
+        .end_ns = sqlite3_column_int64(st, 3),
+        .duration_ns = column_u64(st, 4),
+        .on_cpu_ns = column_u64(st, 5),
+        .blocked_ns = column_u64(st, 6),
+        .runnable_ns = column_u64(st, 7),
+        .has_waits = sqlite3_column_type(st, 6) != SQLITE_NULL,
+        .samples = column_u64(st, 8),
+        .no_stack = column_u64(st, 9),
+        .scopes = column_u64(st, 10),
+        .root_name = column_copy(st, 11),
+        .root_service = column_copy(st, 12),
+        .bytes = column_u64(st, 13),
+        .is_failed = sqlite3_column_int(st, 14) != 0,
+        .is_cut = sqlite3_column_int(st, 15) != 0,
     };
     memcpy(t->id.b, sqlite3_column_blob(st, 1), sizeof t->id.b);
     t->sources = alloc_array(1, sizeof *t->sources);
@@ -316,7 +333,8 @@ static void merge_same(struct catalog_list *l)
     l->n = l->n ? kept + 1 : 0;
 }
 
-int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, struct catalog_list *ret, struct dvt_err *err)
+int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, struct catalog_list *ret,
+                   struct dvt_err *err)
 {
     struct catalog_list list = {0};
     for (uint32_t s = 0; s < c->n_stores; s++) {
@@ -341,7 +359,8 @@ int catalog_row(struct catalog *c, struct catalog_source row, struct catalog_lis
 {
     sqlite3_stmt **st = &c->stores[row.store].cached[5];
     *ret = (struct catalog_list){0};
-    if (!*st && catalog_prepare(c, row.store, "SELECT " CATALOG_TRACE_COLUMNS " FROM traces t WHERE t.id = ?1", st, err)) {
+    if (!*st && catalog_prepare(c, row.store,
+                                "SELECT " CATALOG_TRACE_COLUMNS " FROM traces t WHERE t.id = ?1", st, err)) {
         return err->code;
     }
     sqlite3_bind_int64(*st, 1, row.row);
@@ -384,7 +403,8 @@ static int explain_unknown(struct catalog *c, const char *hex, struct dvt_err *e
         sqlite3_finalize(st);
     }
     if (n == 0) {
-        return dvt_fail(err, DVT_ENOENT, 0, "no trace %.32s: the store in %s is empty", hex, c->stores[0].dir);
+        return dvt_fail(err, DVT_ENOENT, 0, "no trace %.32s: the store in %s is empty", hex,
+                        c->stores[0].dir);
     }
     text_count(n, count);
     text_time(first, false, from);
@@ -403,7 +423,8 @@ int catalog_find(struct catalog *c, const char *hex, struct catalog_list *ret, s
     if (rc == 0 && ret->n == 0) {
         rc = explain_unknown(c, hex, err);
     } else if (rc == 0 && ret->n > 1) {
-        rc = dvt_fail(err, DVT_EINVAL, 0, "%.32s is the beginning of several trace ids: give more digits", hex);
+        rc = dvt_fail(err, DVT_EINVAL, 0, "%.32s is the beginning of several trace ids: give more digits",
+                      hex);
     }
     return rc;
 }
@@ -422,8 +443,9 @@ static size_t common_digits(const struct dvt_trace_id *a, const struct dvt_trace
 
 size_t catalog_unique_digits(struct catalog *c, const struct dvt_trace_id *id)
 {
-    static const char *const neighbours[] = {"SELECT trace FROM traces WHERE trace > ?1 ORDER BY trace LIMIT 1",
-                                             "SELECT trace FROM traces WHERE trace < ?1 ORDER BY trace DESC LIMIT 1"};
+    static const char *const neighbours[] = {
+        "SELECT trace FROM traces WHERE trace > ?1 ORDER BY trace LIMIT 1",
+        "SELECT trace FROM traces WHERE trace < ?1 ORDER BY trace DESC LIMIT 1"};
     size_t need = 8;
     for (size_t s = 0; s < c->n_stores; s++) {
         for (size_t k = 0; k < 2; k++) {
@@ -448,9 +470,13 @@ size_t catalog_unique_digits(struct catalog *c, const struct dvt_trace_id *id)
 
 static int chunk_of_row(sqlite3_stmt *st, uint32_t store, struct catalog_chunk *ret)
 {
-    *ret = (struct catalog_chunk){.store = store, .trace_row = sqlite3_column_int64(st, 0),
-                                  .part = (uint32_t)column_u64(st, 1), .segment = (uint32_t)column_u64(st, 2),
-                                  .offset = column_u64(st, 3), .bytes = column_u64(st, 4), .samples = column_u64(st, 5)};
+    *ret = (struct catalog_chunk){.store = store,
+                                  .trace_row = sqlite3_column_int64(st, 0),
+                                  .part = (uint32_t)column_u64(st, 1),
+                                  .segment = (uint32_t)column_u64(st, 2),
+                                  .offset = column_u64(st, 3),
+                                  .bytes = column_u64(st, 4),
+                                  .samples = column_u64(st, 5)};
     if (sqlite3_column_bytes(st, 6) == DVT_DIGEST_BYTES) {
         memcpy(ret->digest, sqlite3_column_blob(st, 6), DVT_DIGEST_BYTES);
     }
@@ -482,7 +508,8 @@ int catalog_trace_chunks(struct catalog *c, const struct catalog_trace *t, catal
         struct catalog_source src = t->sources[i];
         sqlite3_stmt **st = &c->stores[src.store].cached[2];
         if (!*st) {
-            rc = catalog_prepare(c, src.store, CHUNK_COLUMNS "WHERE trace_id = ?1 ORDER BY part, segment, offset", st, err);
+            rc = catalog_prepare(c, src.store,
+                                 CHUNK_COLUMNS "WHERE trace_id = ?1 ORDER BY part, segment, offset", st, err);
         }
         if (rc == 0) {
             sqlite3_bind_int64(*st, 1, src.row);
@@ -493,7 +520,8 @@ int catalog_trace_chunks(struct catalog *c, const struct catalog_trace *t, catal
     return rc;
 }
 
-int catalog_all_chunks(struct catalog *c, uint32_t store, catalog_chunk_fn *fn, void *ctx, struct dvt_err *err)
+int catalog_all_chunks(struct catalog *c, uint32_t store, catalog_chunk_fn *fn, void *ctx,
+                       struct dvt_err *err)
 {
     sqlite3_stmt *st;
     int rc = catalog_prepare(c, store, CHUNK_COLUMNS "ORDER BY segment, offset", &st, err);
@@ -517,17 +545,20 @@ static int open_segment(struct catalog_store *s, uint32_t segment, struct dvt_er
     s->segment = segment;
     s->segment_fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->segment_fd < 0) {
-        return dvt_fail(err, errno == ENOENT ? DVT_EFORMAT : DVT_EIO, errno, "cannot open %s: %s", path, strerror(errno));
+        return dvt_fail(err, errno == ENOENT ? DVT_EFORMAT : DVT_EIO, errno, "cannot open %s: %s", path,
+                        strerror(errno));
     }
     return 0;
 }
 
-int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t **buf, size_t *cap, struct dvt_err *err)
+int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t **buf, size_t *cap,
+                 struct dvt_err *err)
 {
     enum { CHUNK_MAX = 1 << 30 };
     struct catalog_store *s = &c->stores[chunk->store];
     if (chunk->bytes > CHUNK_MAX || chunk->offset > INT64_MAX - CHUNK_MAX) {
-        return dvt_fail(err, DVT_EFORMAT, 0, "the index of %s names an impossible chunk at %" PRIu64, s->dir, chunk->offset);
+        return dvt_fail(err, DVT_EFORMAT, 0, "the index of %s names an impossible chunk at %" PRIu64, s->dir,
+                        chunk->offset);
     }
     int rc = open_segment(s, chunk->segment, err);
     if (rc) {
@@ -536,10 +567,12 @@ int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t *
     alloc_grow(buf, cap, chunk->bytes, 1);
     ssize_t got = pread(s->segment_fd, *buf, chunk->bytes, (off_t)chunk->offset);
     if (got < 0) {
-        return dvt_fail(err, DVT_EIO, errno, "cannot read segment %u of %s: %s", chunk->segment, s->dir, strerror(errno));
+        return dvt_fail(err, DVT_EIO, errno, "cannot read segment %u of %s: %s", chunk->segment, s->dir,
+                        strerror(errno));
     }
     if ((size_t)got != chunk->bytes) {
-        return dvt_fail(err, DVT_EFORMAT, 0, "segment %u of %s ends within the chunk at %" PRIu64 ": dovetail verify says more",
+        return dvt_fail(err, DVT_EFORMAT, 0,
+                        "segment %u of %s ends within the chunk at %" PRIu64 ": dovetail verify says more",
                         chunk->segment, s->dir, chunk->offset);
     }
     return 0;
@@ -547,8 +580,8 @@ int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t *
 
 /* ---- services and labels of a trace ---- */
 
-static int each_text(struct catalog *c, const struct catalog_trace *t, size_t slot, const char *sql, catalog_text_fn *fn,
-                     void *ctx)
+static int each_text(struct catalog *c, const struct catalog_trace *t, size_t slot, const char *sql,
+                     catalog_text_fn *fn, void *ctx)
 {
     for (size_t i = 0; i < t->n_sources; i++) {
         sqlite3_stmt **st = &c->stores[t->sources[i].store].cached[slot];
@@ -566,11 +599,13 @@ static int each_text(struct catalog *c, const struct catalog_trace *t, size_t sl
 
 int catalog_services(struct catalog *c, const struct catalog_trace *t, catalog_text_fn *fn, void *ctx)
 {
-    return each_text(c, t, 3, "SELECT DISTINCT service FROM names WHERE trace_id = ?1 ORDER BY service", fn, ctx);
+    return each_text(c, t, 3, "SELECT DISTINCT service FROM names WHERE trace_id = ?1 ORDER BY service", fn,
+                     ctx);
 }
 
 int catalog_labels(struct catalog *c, const struct catalog_trace *t, catalog_text_fn *fn, void *ctx)
 {
-    return each_text(c, t, 4, "SELECT key || '=' || value FROM labels WHERE trace_id = ?1 ORDER BY key, value LIMIT 32", fn,
-                     ctx);
+    return each_text(
+        c, t, 4, "SELECT key || '=' || value FROM labels WHERE trace_id = ?1 ORDER BY key, value LIMIT 32",
+        fn, ctx);
 }

@@ -16,7 +16,8 @@
 struct catalog;
 struct sqlite3;
 
-/* Opens the stores (n = 0: the default one). DVT_ENOENT: there is none; DVT_EFORMAT: damaged; DVT_EVERSION: newer. */
+/* Opens the stores (n = 0: the default one). DVT_ENOENT: there is none; DVT_EFORMAT: damaged; DVT_EVERSION:
+ * newer. */
 int catalog_open(const char *const *dirs, size_t n, struct catalog **ret, struct dvt_err *err);
 void catalog_close(struct catalog *c); /* NULL is fine */
 size_t catalog_stores(const struct catalog *c);
@@ -47,9 +48,10 @@ struct catalog_list {
 void catalog_list_fini(struct catalog_list *l);
 
 /* The traces that match, slowest first, at most limit (0: all). */
-int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, struct catalog_list *ret, struct dvt_err *err);
-/* The one trace whose id begins with the hex digits. DVT_ENOENT with what the store holds instead; DVT_EINVAL with
- * *ret holding the candidates if it is ambiguous. */
+int catalog_traces(struct catalog *c, const struct filter *f, size_t limit, struct catalog_list *ret,
+                   struct dvt_err *err);
+/* The one trace whose id begins with the hex digits. DVT_ENOENT with what the store holds instead; DVT_EINVAL
+ * with *ret holding the candidates if it is ambiguous. */
 int catalog_find(struct catalog *c, const char *hex, struct catalog_list *ret, struct dvt_err *err);
 /* The trace of one row, as a list of one; empty if the row is gone. */
 int catalog_row(struct catalog *c, struct catalog_source row, struct catalog_list *ret, struct dvt_err *err);
@@ -65,11 +67,12 @@ struct catalog_chunk {
     uint8_t digest[DVT_DIGEST_BYTES];
 };
 typedef int catalog_chunk_fn(void *ctx, const struct catalog_chunk *chunk, struct dvt_err *err);
-/* Calls fn for each chunk of the trace in the order of parts, or (all of a store) of segments and offsets; stops at the
- * first non-zero return and returns it. */
+/* Calls fn for each chunk of the trace in the order of parts, or (all of a store) of segments and offsets;
+ * stops at the first non-zero return and returns it. */
 int catalog_trace_chunks(struct catalog *c, const struct catalog_trace *t, catalog_chunk_fn *fn, void *ctx,
                          struct dvt_err *err);
-int catalog_all_chunks(struct catalog *c, uint32_t store, catalog_chunk_fn *fn, void *ctx, struct dvt_err *err);
+int catalog_all_chunks(struct catalog *c, uint32_t store, catalog_chunk_fn *fn, void *ctx,
+                       struct dvt_err *err);
 
 /* Calls fn with every value of one column of text: the services, or "key=value" labels, of a trace. */
 typedef void catalog_text_fn(void *ctx, struct dvt_str text);
@@ -79,12 +82,14 @@ int catalog_labels(struct catalog *c, const struct catalog_trace *t, catalog_tex
 /* ---- for the modules that ask their own questions ---- */
 
 struct sqlite3_stmt;
-int catalog_prepare(const struct catalog *c, size_t store, const char *sql, struct sqlite3_stmt **ret, struct dvt_err *err);
+int catalog_prepare(const struct catalog *c, size_t store, const char *sql, struct sqlite3_stmt **ret,
+                    struct dvt_err *err);
 /* The error of the last call on that store. */
 int catalog_fail(const struct catalog *c, size_t store, const char *what, struct dvt_err *err);
 struct dvt_str catalog_column(struct sqlite3_stmt *st, int column);
 
 /* Reads bytes of a segment. */
-int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t **buf, size_t *cap, struct dvt_err *err);
+int catalog_read(struct catalog *c, const struct catalog_chunk *chunk, uint8_t **buf, size_t *cap,
+                 struct dvt_err *err);
 
 #endif

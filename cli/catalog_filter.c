@@ -1,6 +1,6 @@
 /*
- * catalog_filter: a filter as one SQL statement. Every condition is a set of trace rows (`t.id IN (...)`), so that SQLite
- * begins with whichever is small and has an index. Values are bound, never pasted.
+ * catalog_filter: a filter as one SQL statement. Every condition is a set of trace rows (`t.id IN (...)`), so
+ * that SQLite begins with whichever is small and has an index. Values are bound, never pasted.
  */
 #include "alloc.h"
 #include "catalog_internal.h"
@@ -12,8 +12,10 @@
 static void glob_function(sqlite3_context *ctx, int n, sqlite3_value **v)
 {
     (void)n;
-    const char *pattern = (const char *)sqlite3_value_text(v[0]), *text = (const char *)sqlite3_value_text(v[1]);
-    bool matches = pattern && text && filter_glob(pattern, (struct dvt_str){text, (size_t)sqlite3_value_bytes(v[1])});
+    const char *pattern = (const char *)sqlite3_value_text(v[0]),
+               *text = (const char *)sqlite3_value_text(v[1]);
+    bool matches =
+        pattern && text && filter_glob(pattern, (struct dvt_str){text, (size_t)sqlite3_value_bytes(v[1])});
     sqlite3_result_int(ctx, matches);
 }
 
@@ -40,7 +42,8 @@ struct build {
 
 static void add(struct build *b, const char *sql)
 {
-    b->n += (size_t)snprintf(b->sql + b->n, sizeof b->sql - b->n, "%s", sql); /* bounded by FILTER_MAX_LABELS: fits */
+    b->n += (size_t)snprintf(b->sql + b->n, sizeof b->sql - b->n, "%s",
+                             sql); /* bounded by FILTER_MAX_LABELS: fits */
 }
 
 static void bind_text(struct build *b, const char *p, size_t n)
@@ -78,7 +81,9 @@ static void prefix_range(const char *hex, uint8_t *lo, uint8_t *hi, size_t bytes
     size_t n = strlen(hex);
     for (size_t i = 0; i < 2 * bytes; i++) {
         char c = i < n ? hex[i] : 0;
-        unsigned digit = c >= 'a' ? (unsigned)(c - 'a' + 10) : c >= 'A' ? (unsigned)(c - 'A' + 10) : (unsigned)(c - '0');
+        unsigned digit = c >= 'a'   ? (unsigned)(c - 'a' + 10)
+                         : c >= 'A' ? (unsigned)(c - 'A' + 10)
+                                    : (unsigned)(c - '0');
         unsigned low = i < n ? digit : 0, high = i < n ? digit : 15;
         lo[i / 2] = (uint8_t)(i % 2 ? lo[i / 2] | low : low << 4);
         hi[i / 2] = (uint8_t)(i % 2 ? hi[i / 2] | high : high << 4);
@@ -121,7 +126,9 @@ static void add_tag(struct build *b, const char *tag)
         bind_text(b, tag, strlen(tag));
         return;
     }
-    add(b, " AND t.id IN (SELECT trace_id FROM tags WHERE tag >= ? AND tag < ? || char(1114111))"); /* U+10FFFF sorts last */
+    add(b, " AND t.id IN (SELECT trace_id FROM tags WHERE tag >= ? AND tag < ? || char(1114111))"); /* U+10FFFF
+                                                                                                       sorts
+                                                                                                       last */
     bind_text(b, tag, strlen(tag));
     bind_text(b, tag, strlen(tag));
 }
@@ -200,8 +207,8 @@ int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter 
     return rc;
 }
 
-int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit, struct catalog_list *list,
-                       struct dvt_err *err)
+int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit,
+                       struct catalog_list *list, struct dvt_err *err)
 {
     struct build *b = alloc_bytes(sizeof *b);
     sqlite3_stmt *st = NULL;

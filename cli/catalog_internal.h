@@ -19,16 +19,17 @@ struct catalog {
 };
 
 /* Columns that catalog_take_row expects. */
-#define CATALOG_TRACE_COLUMNS                                                                                         \
-    "t.id, t.trace, t.start_ns, t.end_ns, t.duration_ns, t.on_cpu_ns, t.blocked_ns, t.runnable_ns, t.samples,"        \
+#define CATALOG_TRACE_COLUMNS                                                                                \
+    "t.id, t.trace, t.start_ns, t.end_ns, t.duration_ns, t.on_cpu_ns, t.blocked_ns, t.runnable_ns, "         \
+    "t.samples,"                                                                                             \
     " t.no_stack, t.scopes, t.root_name, t.root_service, t.bytes, t.failed, t.cut"
 void catalog_take_row(struct catalog_list *l, sqlite3_stmt *st, uint32_t store);
 
 /* Makes the glob functions known to SQLite. */
 void catalog_filter_install(sqlite3 *db);
 /* Appends the traces of one store that match, slowest first, at most limit (0: all). */
-int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit, struct catalog_list *list,
-                       struct dvt_err *err);
+int catalog_filter_run(struct catalog *c, uint32_t store, const struct filter *f, size_t limit,
+                       struct catalog_list *list, struct dvt_err *err);
 int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter *f, size_t max, size_t *ret,
                          struct dvt_err *err);
 

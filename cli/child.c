@@ -85,7 +85,8 @@ int child_run(char *const argv[], int *ret_code, struct dvt_err *err)
     }
     if (no) {
         *ret_code = no == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_STARTED;
-        rc = dvt_fail(err, no == ENOENT ? DVT_ENOENT : DVT_EPERM, no, "cannot run %.100s: %s", argv[0], strerror(no));
+        rc = dvt_fail(err, no == ENOENT ? DVT_ENOENT : DVT_EPERM, no, "cannot run %.100s: %s", argv[0],
+                      strerror(no));
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     return rc;

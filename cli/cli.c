@@ -18,8 +18,8 @@ const struct args_option cli_options[] = {
 
 void cli_help(const struct command *c)
 {
-    printf("dovetail %s: %s\n\nusage: dovetail %s%s%s\n", c->name, c->summary, c->name, c->synopsis[0] ? " " : "",
-           c->synopsis);
+    printf("dovetail %s: %s\n\nusage: dovetail %s%s%s\n", c->name, c->summary, c->name,
+           c->synopsis[0] ? " " : "", c->synopsis);
     if (c->details) {
         printf("\n%s\n", c->details);
     }
@@ -51,7 +51,7 @@ int cli_next(const struct command *c, struct args *a, const char **ret_value, st
     }
 }
 
-static enum cli_exit exit_of(int code)
+static int exit_of(int code)
 {
     switch (code) {
     case 0:

@@ -19,16 +19,17 @@ enum cli_exit {
 
 struct command {
     const char *name;
-    const char *synopsis;  /* what follows the name on the usage line */
-    const char *summary;   /* one line */
-    const char *details;   /* paragraphs of help, or NULL */
-    const char *examples;  /* lines, each indented by two */
+    const char *synopsis;              /* what follows the name on the usage line */
+    const char *summary;               /* one line */
+    const char *details;               /* paragraphs of help, or NULL */
+    const char *examples;              /* lines, each indented by two */
     const struct args_option *options; /* its own; NULL-name terminated, or NULL */
-    bool takes_filter;     /* the filter's options are its too */
+    bool takes_filter;                 /* the filter's options are its too */
     int (*run)(struct args *args);
 };
 
-extern const struct command cmd_run, cmd_status, cmd_traces, cmd_trace, cmd_flame, cmd_tags, cmd_verify, cmd_doctor;
+extern const struct command cmd_run, cmd_status, cmd_traces, cmd_trace, cmd_flame, cmd_tags, cmd_verify,
+    cmd_doctor;
 
 /* --help and --color, known to all. */
 extern const struct args_option cli_options[];

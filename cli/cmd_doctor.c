@@ -24,8 +24,10 @@ static const char *const verdicts[] = {[DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn
 
 static void print_text(const struct doctor_finding *f, const struct term *term)
 {
-    static const enum term_style styles[] = {[DOCTOR_OK] = TERM_GOOD, [DOCTOR_WARN] = TERM_WARM, [DOCTOR_BAD] = TERM_BAD};
-    printf("%s%-4s%s  %-20s ", term_on(term, styles[f->verdict]), verdicts[f->verdict], term_off(term, styles[f->verdict]), f->name);
+    static const enum term_style styles[] = {
+        [DOCTOR_OK] = TERM_GOOD, [DOCTOR_WARN] = TERM_WARM, [DOCTOR_BAD] = TERM_BAD};
+    printf("%s%-4s%s  %-20s ", term_on(term, styles[f->verdict]), verdicts[f->verdict],
+           term_off(term, styles[f->verdict]), f->name);
     text_put(stdout, dvt_str(f->text), 0);
     if (f->remedy) {
         printf("\n      %-20s -> %s", "", f->remedy);
@@ -67,7 +69,8 @@ static int examine(const char *store, const char *socket, bool json)
         }
     }
     if (!json) {
-        puts(possible ? "\nsampling works here" : "\nsampling is impossible here until what is bad is mended");
+        puts(possible ? "\nsampling works here"
+                      : "\nsampling is impossible here until what is bad is mended");
     }
     doctor_fini(&r);
     free(standard);

@@ -1,5 +1,6 @@
 /*
- * cmd_flame: the flame graph of one trace, or of all that match, merged: text at a terminal, or a file format by -o or -f.
+ * cmd_flame: the flame graph of one trace, or of all that match, merged: text at a terminal, or a file format
+ * by -o or -f.
  */
 #include "alloc.h"
 #include "catalog.h"
@@ -15,12 +16,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OPT_OUTPUT = 1, OPT_FORMAT, OPT_BY, OPT_NATIVE, OPT_THREADS, OPT_NO_THREADS, OPT_MIN_SHARE, OPT_DEPTH, OPT_SAMPLES,
-       OPT_ON_CPU, OPT_OFF_CPU, OPT_WALL };
+enum {
+    OPT_OUTPUT = 1,
+    OPT_FORMAT,
+    OPT_BY,
+    OPT_NATIVE,
+    OPT_THREADS,
+    OPT_NO_THREADS,
+    OPT_MIN_SHARE,
+    OPT_DEPTH,
+    OPT_SAMPLES,
+    OPT_ON_CPU,
+    OPT_OFF_CPU,
+    OPT_WALL
+};
 
 static const struct args_option options[] = {
-    {OPT_OUTPUT, 'o', "--output", "FILE", "write FILE; its extension is the format (.html .svg .folded .jfr .json .txt)"},
-    {OPT_FORMAT, 'f', "--format", "FORMAT", "format, on standard output without -o: text, folded, html, svg, json, jfr"},
+    {OPT_OUTPUT, 'o', "--output", "FILE",
+     "write FILE; its extension is the format (.html .svg .folded .jfr .json .txt)"},
+    {OPT_FORMAT, 'f', "--format", "FORMAT",
+     "format, on standard output without -o: text, folded, html, svg, json, jfr"},
     {OPT_BY, 0, "--by", "LEVEL", "level above stacks: tag (of the root, default for one trace), scope, none"},
     {OPT_THREADS, 0, "--threads", NULL, "a level for threads (default for one trace and folded)"},
     {OPT_NO_THREADS, 0, "--no-threads", NULL, "none"},
@@ -69,7 +84,8 @@ static int take_by(const char *value, const char **ret, struct dvt_err *err)
 static int take_trace(struct request *r, const char *value, struct dvt_err *err)
 {
     if (r->id) {
-        return dvt_fail(err, DVT_EINVAL, 0, "one trace at a time: \"%.40s\" is one too many; a filter merges several", value);
+        return dvt_fail(err, DVT_EINVAL, 0,
+                        "one trace at a time: \"%.40s\" is one too many; a filter merges several", value);
     }
     r->id = value;
     return 0;
@@ -104,7 +120,8 @@ static int take_option(struct request *r, int id, const char *value, int64_t now
         return 0;
     case OPT_OFF_CPU:
     case OPT_WALL:
-        return dvt_fail(err, DVT_EINVAL, 0, "wall-clock mode is not in this version: --on-cpu is what there is");
+        return dvt_fail(err, DVT_EINVAL, 0,
+                        "wall-clock mode is not in this version: --on-cpu is what there is");
     case ARGS_OTHER:
         return take_trace(r, value, err);
     default:
@@ -114,7 +131,8 @@ static int take_option(struct request *r, int id, const char *value, int64_t now
 
 static int unknown_format(const char *given, struct dvt_err *err)
 {
-    return dvt_fail(err, DVT_EINVAL, 0, "no output format for \"%.60s\": there are %s, jfr", given, output_names());
+    return dvt_fail(err, DVT_EINVAL, 0, "no output format for \"%.60s\": there are %s, jfr", given,
+                    output_names());
 }
 
 static int choose_format(struct request *r, struct dvt_err *err)
@@ -149,7 +167,8 @@ static int parse(struct request *r, struct args *a, struct dvt_err *err)
 
 /* ---- output ---- */
 
-/* Writes beside the file and renames, so that a failure leaves no half file; "-" and NULL: standard output. */
+/* Writes beside the file and renames, so that a failure leaves no half file; "-" and NULL: standard output.
+ */
 struct sink {
     FILE *out;
     char *partial;
@@ -163,7 +182,8 @@ static int sink_open(struct sink *s, const char *path, struct dvt_err *err)
         return 0;
     }
     struct stat st;
-    bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or pipe must not be replaced by a file */
+    bool special =
+        stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or pipe must not be replaced by a file */
     s->path = path;
     s->partial = special ? alloc_text(path, strlen(path)) : alloc_printf("%s.partial", path);
     s->out = fopen(s->partial, "we");
@@ -211,7 +231,8 @@ static int copy_chunk(void *ctx, const struct catalog_chunk *chunk, struct dvt_e
 }
 
 /* The chunks as they were recorded: whole traces, whatever the filter picks within them. */
-static int write_jfr(struct catalog *c, const struct catalog_list *list, const char *path, struct dvt_err *err)
+static int write_jfr(struct catalog *c, const struct catalog_list *list, const char *path,
+                     struct dvt_err *err)
 {
     struct sink sink;
     struct copy copy = {.c = c};
@@ -227,7 +248,8 @@ static int write_jfr(struct catalog *c, const struct catalog_list *list, const c
     return sink_close(&sink, rc, err);
 }
 
-static void describe(struct tree_meta *meta, const struct request *r, const struct catalog_list *list, char *id, char **texts)
+static void describe(struct tree_meta *meta, const struct request *r, const struct catalog_list *list,
+                     char *id, char **texts)
 {
     const struct catalog_trace *one = r->id ? &list->traces[0] : NULL;
     char *filter = filter_describe(&r->filter);
@@ -249,7 +271,9 @@ static struct query_options query_options_of(const struct request *r)
     bool folded = r->ops == &out_folded;
     struct query_options o = {.processes = r->id && !folded, .native = r->native};
     o.threads = r->threads >= 0 ? r->threads == 1 : r->id || folded;
-    o.by = r->by ? (r->by[0] == 't' ? QUERY_BY_TAG : r->by[0] == 's' ? QUERY_BY_SCOPE : QUERY_BY_NONE)
+    o.by = r->by ? (r->by[0] == 't'   ? QUERY_BY_TAG
+                    : r->by[0] == 's' ? QUERY_BY_SCOPE
+                                      : QUERY_BY_NONE)
                  : (r->id && !folded ? QUERY_BY_TAG : QUERY_BY_NONE);
     return o;
 }
@@ -258,18 +282,23 @@ static struct output_options output_options_of(const struct request *r)
 {
     bool to_stdout = !r->output || strcmp(r->output, "-") == 0;
     struct term term = to_stdout ? term_of(STDOUT_FILENO) : (struct term){0};
-    return (struct output_options){.min_share = r->min_share, .max_depth = (uint32_t)r->depth, .counts = r->samples,
-                                   .colour = term.colour, .columns = term.columns};
+    return (struct output_options){.min_share = r->min_share,
+                                   .max_depth = (uint32_t)r->depth,
+                                   .counts = r->samples,
+                                   .colour = term.colour,
+                                   .columns = term.columns};
 }
 
-static int write_tree(const struct request *r, const struct tree *tree, const struct tree_meta *meta, struct dvt_err *err)
+static int write_tree(const struct request *r, const struct tree *tree, const struct tree_meta *meta,
+                      struct dvt_err *err)
 {
     struct sink sink;
     int rc = sink_open(&sink, r->output, err);
     if (rc == 0) {
         rc = r->ops->write(tree, meta, sink.out);
         if (rc) {
-            dvt_fail(err, rc, errno, "cannot write %s: %s", r->output ? r->output : "the output", strerror(errno));
+            dvt_fail(err, rc, errno, "cannot write %s: %s", r->output ? r->output : "the output",
+                     strerror(errno));
         }
         rc = sink_close(&sink, rc, err);
     }
@@ -284,8 +313,8 @@ static int no_match(struct catalog *c, struct dvt_err *err)
 }
 
 /* list: the one trace of r->id, or empty. */
-static int query(struct catalog *c, const struct request *r, const struct catalog_list *list, struct tree *tree,
-                 struct tree_meta *meta, struct dvt_err *err)
+static int query(struct catalog *c, const struct request *r, const struct catalog_list *list,
+                 struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
     struct query_options o = query_options_of(r);
     bool found = true;
@@ -298,10 +327,12 @@ static int query(struct catalog *c, const struct request *r, const struct catalo
         cli_note("no sample fell into this trace: it was too short on the CPU, or waited");
         return 0;
     }
-    return found ? dvt_fail(err, DVT_ENOENT, 0, "traces match, but no sample in them does") : no_match(c, err);
+    return found ? dvt_fail(err, DVT_ENOENT, 0, "traces match, but no sample in them does")
+                 : no_match(c, err);
 }
 
-static int render(struct catalog *c, const struct request *r, const struct catalog_list *list, struct dvt_err *err)
+static int render(struct catalog *c, const struct request *r, const struct catalog_list *list,
+                  struct dvt_err *err)
 {
     char id[DVT_TRACE_HEX + 1], *texts[3];
     struct tree tree;
@@ -320,7 +351,8 @@ static int render(struct catalog *c, const struct request *r, const struct catal
 }
 
 /* What has to be known before: the one trace, or for a recording all that match. */
-static int choose_traces(struct catalog *c, const struct request *r, struct catalog_list *ret, struct dvt_err *err)
+static int choose_traces(struct catalog *c, const struct request *r, struct catalog_list *ret,
+                         struct dvt_err *err)
 {
     if (r->id) {
         return catalog_find(c, r->id, ret, err);
@@ -358,9 +390,11 @@ const struct command cmd_flame = {
     .name = "flame",
     .synopsis = "[ID] [FILTER] [-o FILE] [-f FORMAT]",
     .summary = "flame graph of one trace, or of all that match",
-    .details = "Levels: service (process), thread, the root scope's tag, then stacks, root to leaf. Without an ID all traces\n"
-               "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight.\n"
-               "Every share has a 95% interval; \"?\" marks what too few samples support.",
+    .details =
+        "Levels: service (process), thread, the root scope's tag, then stacks, root to leaf. Without an ID "
+        "all traces\n"
+        "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight.\n"
+        "Every share has a 95% interval; \"?\" marks what too few samples support.",
     .examples = "  dovetail flame 4bf92f35\n"
                 "  dovetail flame --label tenant=acme --since -1h -o acme.html\n"
                 "  dovetail flame --name 'GET /cart' -f folded | flamegraph.pl > cart.svg",

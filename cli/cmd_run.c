@@ -1,6 +1,7 @@
 /*
- * cmd_run: profiles one program and its children: by the daemon that runs here, or by one of its own; then says what was
- * caught. The program's output and exit code stay its own; all that is ours goes to standard error.
+ * cmd_run: profiles one program and its children: by the daemon that runs here, or by one of its own; then
+ * says what was caught. The program's output and exit code stay its own; all that is ours goes to standard
+ * error.
  */
 #include "alloc.h"
 #include "child.h"
@@ -79,7 +80,8 @@ static void warn_of_event(struct state *s)
 
 static uint64_t lost_of(struct state *s)
 {
-    return state_u64(s, "$.totals.lost_kernel") + state_u64(s, "$.totals.lost_queue") + state_u64(s, "$.totals.lost_end");
+    return state_u64(s, "$.totals.lost_kernel") + state_u64(s, "$.totals.lost_queue") +
+           state_u64(s, "$.totals.lost_end");
 }
 
 static int learn(struct session *s, struct dvt_err *err)
@@ -140,9 +142,10 @@ static void print_ledger(struct state *state, const struct session *s)
 static void print_empty(struct state *state)
 {
     bool any = state && state_u64(state, "$.totals.scopes") > 0;
-    cli_note("no trace was written: %s", any ? "no sample fell into a scope"
-                                             : "no scope was seen. A program marks its requests by OpenTelemetry, or by "
-                                               "dovetail.scope(...); dovetail doctor looks for what is missing");
+    cli_note("no trace was written: %s",
+             any ? "no sample fell into a scope"
+                 : "no scope was seen. A program marks its requests by OpenTelemetry, or by "
+                   "dovetail.scope(...); dovetail doctor looks for what is missing");
 }
 
 static void print_traces(struct catalog *c, const struct catalog_list *list, const struct session *s)
@@ -294,8 +297,10 @@ const struct command cmd_run = {
     .name = "run",
     .synopsis = "[-o STORE] [--hz N] [--event E] [--service NAME] -- CMD [ARG...]",
     .summary = "profile a program and its children, then a summary",
-    .details = "Uses the daemon that runs here (DOVETAIL_SOCKET, or the usual places); without one, or with -o, --hz or\n"
-               "--event, a private one. Python programs need no change. The exit code is the program's (128 + signal;\n"
+    .details = "Uses the daemon that runs here (DOVETAIL_SOCKET, or the usual places); without one, or with "
+               "-o, --hz or\n"
+               "--event, a private one. Python programs need no change. The exit code is the program's (128 "
+               "+ signal;\n"
                "127: not found); the summary goes to standard error.",
     .examples = "  dovetail run -- python app.py\n"
                 "  dovetail run -o ./store --hz 999 --service shop -- gunicorn app:app",

@@ -17,7 +17,8 @@ enum { STATE_MAX = 32 << 20 };
 
 static const struct args_option options[] = {
     {OPT_JSON, 0, "--json", NULL, "the daemon's own JSON"},
-    {OPT_SOCKET, 0, "--socket", "PATH", "its control socket (default: $DOVETAIL_SOCKET, else the usual places)"},
+    {OPT_SOCKET, 0, "--socket", "PATH",
+     "its control socket (default: $DOVETAIL_SOCKET, else the usual places)"},
     {0},
 };
 
@@ -54,9 +55,18 @@ static void print_processes(struct state *s, const struct term *term)
     static const struct {
         const char *name;
         enum table_align align;
-    } columns[] = {{"PID", TABLE_RIGHT},      {"SERVICE", TABLE_LEFT},    {"RUNTIME", TABLE_LEFT},   {"THREADS", TABLE_RIGHT},
-                   {"FAILED", TABLE_RIGHT},   {"SCOPES/S", TABLE_RIGHT},  {"SAMPLES/S", TABLE_RIGHT}, {"SAMPLES", TABLE_RIGHT},
-                   {"IN SCOPES", TABLE_RIGHT}, {"OUTSIDE", TABLE_RIGHT},  {"NO STACK", TABLE_RIGHT}, {"LOST", TABLE_RIGHT},
+    } columns[] = {{"PID", TABLE_RIGHT},
+                   {"SERVICE", TABLE_LEFT},
+                   {"RUNTIME", TABLE_LEFT},
+                   {"THREADS", TABLE_RIGHT},
+                   {"FAILED", TABLE_RIGHT},
+                   {"SCOPES/S", TABLE_RIGHT},
+                   {"SAMPLES/S", TABLE_RIGHT},
+                   {"SAMPLES", TABLE_RIGHT},
+                   {"IN SCOPES", TABLE_RIGHT},
+                   {"OUTSIDE", TABLE_RIGHT},
+                   {"NO STACK", TABLE_RIGHT},
+                   {"LOST", TABLE_RIGHT},
                    {"", TABLE_LEFT}};
     enum { N = sizeof columns / sizeof *columns };
     struct state **processes;
@@ -216,7 +226,8 @@ const struct command cmd_status = {
     .name = "status",
     .synopsis = "[--json] [--socket PATH]",
     .summary = "the daemon's processes, rates and ledger",
-    .details = "Every sample is given to a scope, outside all scopes, or counted as lost or ambiguous: the ledger says\n"
+    .details = "Every sample is given to a scope, outside all scopes, or counted as lost or ambiguous: the "
+               "ledger says\n"
                "whether that adds up.",
     .examples = "  dovetail status\n  dovetail status --json | jq .totals",
     .options = options,

@@ -1,5 +1,6 @@
 /*
- * cmd_tags: which labels (or tags) the traces carry, with how many traces, samples and how much CPU time each stands for.
+ * cmd_tags: which labels (or tags) the traces carry, with how many traces, samples and how much CPU time each
+ * stands for.
  */
 #include "alloc.h"
 #include "catalog.h"
@@ -53,11 +54,13 @@ static char *copy_column(sqlite3_stmt *st, int column)
 static void take_row(struct rows *rows, sqlite3_stmt *st)
 {
     alloc_grow(&rows->v, &rows->cap, rows->n + 1, sizeof *rows->v);
-    rows->v[rows->n++] = (struct row){copy_column(st, 0), copy_column(st, 1), (uint64_t)sqlite3_column_int64(st, 2),
-                                      (uint64_t)sqlite3_column_int64(st, 3), (uint64_t)sqlite3_column_int64(st, 4)};
+    rows->v[rows->n++] =
+        (struct row){copy_column(st, 0), copy_column(st, 1), (uint64_t)sqlite3_column_int64(st, 2),
+                     (uint64_t)sqlite3_column_int64(st, 3), (uint64_t)sqlite3_column_int64(st, 4)};
 }
 
-static int read_store(struct catalog *c, size_t store, const struct request *r, struct rows *rows, struct dvt_err *err)
+static int read_store(struct catalog *c, size_t store, const struct request *r, struct rows *rows,
+                      struct dvt_err *err)
 {
     sqlite3_stmt *st;
     int step, rc = catalog_prepare(c, store, r->tags ? sql_tags : sql_labels, &st, err);
@@ -65,7 +68,9 @@ static int read_store(struct catalog *c, size_t store, const struct request *r, 
         return rc;
     }
     /* "matches" is a glob over the whole: a prefix gets its star */
-    char *pattern = !r->tags ? NULL : !r->tag ? NULL : alloc_printf("%s%s", r->tag, strchr(r->tag, '*') ? "" : "*");
+    char *pattern = !r->tags  ? NULL
+                    : !r->tag ? NULL
+                              : alloc_printf("%s%s", r->tag, strchr(r->tag, '*') ? "" : "*");
     const char *condition = r->tags ? pattern : r->key;
     if (condition) {
         sqlite3_bind_text(st, 1, condition, -1, SQLITE_STATIC);
@@ -203,7 +208,8 @@ static int take_option(struct request *r, int id, const char *value, struct dvt_
     case OPT_STORE:
         return filter_take_store(&r->filter, value, err);
     case ARGS_OTHER:
-        return dvt_fail(err, DVT_EINVAL, 0, "tags takes no \"%.40s\"; --key KEY shows one label's values", value);
+        return dvt_fail(err, DVT_EINVAL, 0, "tags takes no \"%.40s\"; --key KEY shows one label's values",
+                        value);
     default:
         return id;
     }
@@ -225,7 +231,8 @@ const struct command cmd_tags = {
     .name = "tags",
     .synopsis = "[--key KEY] [--tags] [--tag PREFIX] [--json]",
     .summary = "labels of the traces, with their counts and CPU time",
-    .details = "A label's samples are those under scopes that carry it. A trace can carry several values of one key.",
+    .details = "A label's samples are those under scopes that carry it. A trace can carry several values of "
+               "one key.",
     .examples = "  dovetail tags\n"
                 "  dovetail tags --key tenant\n"
                 "  dovetail tags --tag '*checkout*'",

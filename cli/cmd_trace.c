@@ -1,5 +1,6 @@
 /*
- * cmd_trace: the accounting of one trace: per service and thread, CPU time and samples; its scopes; what was not seen.
+ * cmd_trace: the accounting of one trace: per service and thread, CPU time and samples; its scopes; what was
+ * not seen.
  */
 #include "alloc.h"
 #include "catalog.h"
@@ -48,8 +49,8 @@ static struct thread_row *row_of(struct account *a, const struct dvt_chunk *c, u
         }
     }
     alloc_grow(&a->rows, &a->cap_rows, a->n_rows + 1, sizeof *a->rows);
-    a->rows[a->n_rows] = (struct thread_row){alloc_text(p->service.p, p->service.n), alloc_text(t->name.p, t->name.n), p->pid,
-                                             t->tid, 0, 0, 0, 0};
+    a->rows[a->n_rows] = (struct thread_row){
+        alloc_text(p->service.p, p->service.n), alloc_text(t->name.p, t->name.n), p->pid, t->tid, 0, 0, 0, 0};
     return &a->rows[a->n_rows++];
 }
 
@@ -79,7 +80,8 @@ static void add_chunk(struct account *a, const struct dvt_chunk *c)
         const struct dvt_chunk_scope *s = &c->scopes[i];
         struct thread_row *row = row_of(a, c, s->thread);
         row->scopes++;
-        row->scope_ns += s->parent == DVT_NONE && s->end_ns > s->start_ns ? s->end_ns - s->start_ns : 0; /* nested ones are in it */
+        row->scope_ns += s->parent == DVT_NONE && s->end_ns > s->start_ns ? s->end_ns - s->start_ns
+                                                                          : 0; /* nested ones are in it */
     }
     add_ledger(&a->ledger, &c->ledger);
     a->parts++;
@@ -111,9 +113,13 @@ static int by_cpu(const void *a, const void *b)
 }
 
 static const char *const no_stack_names[] = {
-    [DVT_STACK_OK] = NULL, [DVT_STACK_NO_THREAD_STATE] = "thread without managed frames",
-    [DVT_STACK_WINDOW] = "frame chain in motion", [DVT_STACK_RING_FULL] = "stack ring full",
-    [DVT_STACK_FAULT] = "memory fault", [DVT_STACK_NOT_ARMED] = "not armed", [DVT_STACK_NO_SIGNAL] = "no stack record",
+    [DVT_STACK_OK] = NULL,
+    [DVT_STACK_NO_THREAD_STATE] = "thread without managed frames",
+    [DVT_STACK_WINDOW] = "frame chain in motion",
+    [DVT_STACK_RING_FULL] = "stack ring full",
+    [DVT_STACK_FAULT] = "memory fault",
+    [DVT_STACK_NOT_ARMED] = "not armed",
+    [DVT_STACK_NO_SIGNAL] = "no stack record",
     [DVT_STACK_CODE_GONE] = "code gone",
 };
 

@@ -125,7 +125,8 @@ const struct command cmd_traces = {
     .name = "traces",
     .synopsis = "[ID] [FILTER] [--slowest N] [--json]",
     .summary = "list traces, slowest first",
-    .details = "Trace ids are cut to the digits that tell them from all others in the store; every command takes them so.",
+    .details = "Trace ids are cut to the digits that tell them from all others in the store; every command "
+               "takes them so.",
     .examples = "  dovetail traces --slowest 5\n"
                 "  dovetail traces --label tenant=acme --since \"10m ago\" --min-duration 200ms\n"
                 "  dovetail traces --tag '*checkout*' --json",

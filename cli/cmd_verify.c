@@ -1,6 +1,6 @@
 /*
- * cmd_verify: does the store still hold what was written? The digest of every chunk, whether it decodes, the index's own
- * check, segments that no row knows. Says what is damaged; changes nothing.
+ * cmd_verify: does the store still hold what was written? The digest of every chunk, whether it decodes, the
+ * index's own check, segments that no row knows. Says what is damaged; changes nothing.
  */
 #include "alloc.h"
 #include "catalog.h"
@@ -44,9 +44,10 @@ static void damage(struct check *k, const char *what)
 
 static void damaged_chunk(struct check *k, const struct catalog_chunk *chunk, const char *why)
 {
-    char *text = alloc_printf("%s/" DVT_SEGMENT_NAME_FMT " at %" PRIu64 ", %" PRIu64 " bytes (trace row %" PRId64 ", part %u): %s",
-                              catalog_dir(k->c, k->store), chunk->segment, chunk->offset, chunk->bytes, chunk->trace_row,
-                              chunk->part, why);
+    char *text = alloc_printf("%s/" DVT_SEGMENT_NAME_FMT " at %" PRIu64 ", %" PRIu64
+                              " bytes (trace row %" PRId64 ", part %u): %s",
+                              catalog_dir(k->c, k->store), chunk->segment, chunk->offset, chunk->bytes,
+                              chunk->trace_row, chunk->part, why);
     damage(k, text);
     free(text);
 }
@@ -89,7 +90,8 @@ static int check_index(struct check *k, const char *sql, const char *what, struc
         if (row.n == 2 && memcmp(row.p, "ok", 2) == 0) {
             continue;
         }
-        char *text = alloc_printf("%s/index.db: %s%.*s", catalog_dir(k->c, k->store), what, (int)row.n, row.p);
+        char *text =
+            alloc_printf("%s/index.db: %s%.*s", catalog_dir(k->c, k->store), what, (int)row.n, row.p);
         damage(k, text);
         free(text);
     }
@@ -109,7 +111,8 @@ static int is_known_segment(struct check *k, const char *name, uint64_t bytes, s
     if (strcmp(end, ".jfr") != 0) {
         return 1;
     }
-    int rc = catalog_prepare(k->c, k->store, "SELECT max(offset + bytes) FROM chunks WHERE segment = ?1", &st, err);
+    int rc = catalog_prepare(k->c, k->store, "SELECT max(offset + bytes) FROM chunks WHERE segment = ?1", &st,
+                             err);
     if (rc) {
         return rc;
     }
@@ -133,8 +136,9 @@ static int check_orphans(struct check *k, struct dvt_err *err)
         int known = is_known_segment(k, e->d_name, (uint64_t)st.st_size, err);
         rc = known < 0 ? known : 0;
         if (known == 0) {
-            char *text = alloc_printf("%s/%s: no row of the index names it; the next start of dovetaild indexes or removes it",
-                                      path, e->d_name);
+            char *text = alloc_printf(
+                "%s/%s: no row of the index names it; the next start of dovetaild indexes or removes it",
+                path, e->d_name);
             damage(k, text);
             free(text);
         }
@@ -196,8 +200,11 @@ static int verify(const struct filter *f)
     text_count(k.chunks, chunks);
     text_bytes(k.bytes, bytes);
     text_count(k.damaged, damaged);
-    printf("%s chunk%s, %s: %s%s\n", chunks, k.chunks == 1 ? "" : "s", bytes, k.damaged ? damaged : "all as written",
-           k.damaged == 1 ? " finding" : k.damaged ? " findings" : "");
+    printf("%s chunk%s, %s: %s%s\n", chunks, k.chunks == 1 ? "" : "s", bytes,
+           k.damaged ? damaged : "all as written",
+           k.damaged == 1 ? " finding"
+           : k.damaged    ? " findings"
+                          : "");
     return k.damaged ? CLI_DAMAGED : CLI_DONE;
 }
 

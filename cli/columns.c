@@ -14,11 +14,24 @@
 #include <unistd.h>
 
 const size_t columns_item_bytes[COLUMNS_ARRAYS] = {
-    sizeof(struct columns_chunk), 4, sizeof(struct columns_label), 4, 4, 4, 4, sizeof(struct columns_context),
-    sizeof(struct columns_frame), sizeof(struct columns_node), 4, 4, 4, 1,
+    sizeof(struct columns_chunk),
+    4,
+    sizeof(struct columns_label),
+    4,
+    4,
+    4,
+    4,
+    sizeof(struct columns_context),
+    sizeof(struct columns_frame),
+    sizeof(struct columns_node),
+    4,
+    4,
+    4,
+    1,
 };
 
-/* Four lanes, so that it runs at the speed of memory. Finds torn and rotten files; a forger is not its matter. */
+/* Four lanes, so that it runs at the speed of memory. Finds torn and rotten files; a forger is not its
+ * matter. */
 uint64_t columns_checksum(const uint8_t *p, size_t n)
 {
     uint64_t lanes[4] = {1, 2, 3, 4}, word, sum = n;
@@ -59,7 +72,8 @@ static int check_header(const uint8_t *p, size_t n, struct columns_header *h, st
     }
     uint64_t need = sizeof *h;
     for (int i = 0; i < COLUMNS_ARRAYS; i++) {
-        need += columns_padded((uint64_t)h->counts[i] * columns_item_bytes[i]); /* 14 * 2^32 * 88: no overflow */
+        need +=
+            columns_padded((uint64_t)h->counts[i] * columns_item_bytes[i]); /* 14 * 2^32 * 88: no overflow */
     }
     if (h->bytes != n || need != n) {
         return bad(err, "its arrays do not fill it");
@@ -77,19 +91,32 @@ static void place(const uint8_t *p, const struct columns_header *h, struct colum
     }
     const uint32_t *c = h->counts;
     *v = (struct columns_view){
-        .n_chunks = c[COLUMNS_CHUNKS], .chunks = at[COLUMNS_CHUNKS],
-        .n_strings = c[COLUMNS_STRING_ENDS], .string_ends = at[COLUMNS_STRING_ENDS],
-        .n_labels = c[COLUMNS_LABELS], .labels = at[COLUMNS_LABELS],
-        .n_label_sets = c[COLUMNS_LABEL_SET_ENDS], .label_set_ends = at[COLUMNS_LABEL_SET_ENDS],
-        .n_label_ids = c[COLUMNS_LABEL_IDS], .label_ids = at[COLUMNS_LABEL_IDS],
-        .n_name_sets = c[COLUMNS_NAME_SET_ENDS], .name_set_ends = at[COLUMNS_NAME_SET_ENDS],
-        .n_name_ids = c[COLUMNS_NAME_IDS], .name_ids = at[COLUMNS_NAME_IDS],
-        .n_contexts = c[COLUMNS_CONTEXTS], .contexts = at[COLUMNS_CONTEXTS],
-        .n_frames = c[COLUMNS_FRAMES], .frames = at[COLUMNS_FRAMES],
-        .n_nodes = c[COLUMNS_NODES], .nodes = at[COLUMNS_NODES],
-        .n_samples = c[COLUMNS_SAMPLE_NODE], .sample_node = at[COLUMNS_SAMPLE_NODE],
-        .sample_context = at[COLUMNS_SAMPLE_CONTEXT], .sample_weight = at[COLUMNS_SAMPLE_WEIGHT],
-        .n_text = c[COLUMNS_TEXT], .text = at[COLUMNS_TEXT],
+        .n_chunks = c[COLUMNS_CHUNKS],
+        .chunks = at[COLUMNS_CHUNKS],
+        .n_strings = c[COLUMNS_STRING_ENDS],
+        .string_ends = at[COLUMNS_STRING_ENDS],
+        .n_labels = c[COLUMNS_LABELS],
+        .labels = at[COLUMNS_LABELS],
+        .n_label_sets = c[COLUMNS_LABEL_SET_ENDS],
+        .label_set_ends = at[COLUMNS_LABEL_SET_ENDS],
+        .n_label_ids = c[COLUMNS_LABEL_IDS],
+        .label_ids = at[COLUMNS_LABEL_IDS],
+        .n_name_sets = c[COLUMNS_NAME_SET_ENDS],
+        .name_set_ends = at[COLUMNS_NAME_SET_ENDS],
+        .n_name_ids = c[COLUMNS_NAME_IDS],
+        .name_ids = at[COLUMNS_NAME_IDS],
+        .n_contexts = c[COLUMNS_CONTEXTS],
+        .contexts = at[COLUMNS_CONTEXTS],
+        .n_frames = c[COLUMNS_FRAMES],
+        .frames = at[COLUMNS_FRAMES],
+        .n_nodes = c[COLUMNS_NODES],
+        .nodes = at[COLUMNS_NODES],
+        .n_samples = c[COLUMNS_SAMPLE_NODE],
+        .sample_node = at[COLUMNS_SAMPLE_NODE],
+        .sample_context = at[COLUMNS_SAMPLE_CONTEXT],
+        .sample_weight = at[COLUMNS_SAMPLE_WEIGHT],
+        .n_text = c[COLUMNS_TEXT],
+        .text = at[COLUMNS_TEXT],
     };
 }
 
@@ -171,7 +198,8 @@ static bool labels_fit(const struct columns_view *v)
     }
     return ends_ascend(v->label_set_ends, v->n_label_sets, v->n_label_ids) &&
            all_below(v->label_ids, v->n_label_ids, v->n_labels) &&
-           ends_ascend(v->name_set_ends, v->n_name_sets, v->n_name_ids) && all_below(v->name_ids, v->n_name_ids, v->n_strings);
+           ends_ascend(v->name_set_ends, v->n_name_sets, v->n_name_ids) &&
+           all_below(v->name_ids, v->n_name_ids, v->n_strings);
 }
 
 int columns_open(const uint8_t *p, size_t n, struct columns_view *ret, struct dvt_err *err)
@@ -187,11 +215,12 @@ int columns_open(const uint8_t *p, size_t n, struct columns_view *ret, struct dv
         return bad(err, "columns of different lengths");
     }
     place(p, &h, &v);
-    if (!ends_ascend(v.string_ends, v.n_strings, v.n_text) || !labels_fit(&v) || !contexts_fit(&v) || !frames_fit(&v) ||
-        !nodes_fit(&v) || !chunks_fit(&v)) {
+    if (!ends_ascend(v.string_ends, v.n_strings, v.n_text) || !labels_fit(&v) || !contexts_fit(&v) ||
+        !frames_fit(&v) || !nodes_fit(&v) || !chunks_fit(&v)) {
         return bad(err, "an index out of bounds");
     }
-    if (!all_below(v.sample_node, v.n_samples, v.n_nodes) || !all_below(v.sample_context, v.n_samples, v.n_contexts)) {
+    if (!all_below(v.sample_node, v.n_samples, v.n_nodes) ||
+        !all_below(v.sample_context, v.n_samples, v.n_contexts)) {
         return bad(err, "a sample out of bounds");
     }
     *ret = v;
@@ -226,8 +255,9 @@ int columns_file_open(const char *dir, uint32_t segment, struct columns_file *re
     } else {
         ret->bytes = (size_t)st.st_size; /* replaced by rename, never cut: the mapping stays whole */
         ret->image = mmap(NULL, ret->bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-        rc = ret->image == MAP_FAILED ? dvt_fail(err, DVT_EIO, errno, "mmap of a column file: %s", strerror(errno))
-                                      : columns_open(ret->image, ret->bytes, &ret->view, err);
+        rc = ret->image == MAP_FAILED
+                 ? dvt_fail(err, DVT_EIO, errno, "mmap of a column file: %s", strerror(errno))
+                 : columns_open(ret->image, ret->bytes, &ret->view, err);
         if (rc && ret->image != MAP_FAILED) {
             munmap(ret->image, ret->bytes);
         }
@@ -259,8 +289,8 @@ static void write_file(const char *dir, uint32_t segment, const uint8_t *image, 
     free(folder);
 }
 
-int columns_file_adopt(const char *dir, uint32_t segment, uint8_t *image, size_t bytes, struct columns_file *ret,
-                       struct dvt_err *err)
+int columns_file_adopt(const char *dir, uint32_t segment, uint8_t *image, size_t bytes,
+                       struct columns_file *ret, struct dvt_err *err)
 {
     *ret = (struct columns_file){.image = image, .bytes = bytes};
     int rc = columns_open(image, bytes, &ret->view, err);

@@ -13,7 +13,7 @@ enum { NODES_MAX = 1 << 24, SAMPLES_MAX = 1 << 28, TEXT_MAX = 1 << 30, NAMES_MAX
 
 struct columns_builder {
     struct intern *strings;
-    struct dvt_tuples labels, contexts, nodes;  /* in the order of their structs' fields */
+    struct dvt_tuples labels, contexts, nodes; /* in the order of their structs' fields */
     struct dvt_seqs label_sets, name_sets, frames;
     struct columns_chunk *chunks;
     uint32_t *sample_node, *sample_context, *sample_weight;
@@ -75,7 +75,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint32_t put_label_set(struct columns_builder *b, const struct parts *p, const struct dvt_label_sets *sets, uint32_t set)
+static uint32_t put_label_set(struct columns_builder *b, const struct parts *p,
+                              const struct dvt_label_sets *sets, uint32_t set)
 {
     uint32_t ids[DVT_LABEL_SET_MAX], n = 0;
     const struct dvt_seq *s = &sets->sets.items[set];
@@ -90,11 +91,12 @@ static uint32_t put_label_set(struct columns_builder *b, const struct parts *p, 
 }
 
 /* The names a filter by name looks at; *ret_fits: they are not too many. */
-static uint32_t put_name_set(struct columns_builder *b, const struct dvt_chunk *c, const struct select_up *up, uint32_t scope,
-                             bool *ret_fits)
+static uint32_t put_name_set(struct columns_builder *b, const struct dvt_chunk *c, const struct select_up *up,
+                             uint32_t scope, bool *ret_fits)
 {
     uint32_t names[NAMES_MAX], n = 0;
-    for (uint32_t s = scope, steps = 0; s != DVT_NONE && steps < SELECT_UP_MAX; s = select_up(up, c, s), steps++) {
+    for (uint32_t s = scope, steps = 0; s != DVT_NONE && steps < SELECT_UP_MAX;
+         s = select_up(up, c, s), steps++) {
         uint32_t name = intern_index(b->strings, c->scopes[s].name), k = 0;
         while (k < n && names[k] != name) {
             k++;
@@ -115,7 +117,8 @@ struct context_parts {
     uint32_t labels, names, shared;
 };
 
-static struct context_parts *chunk_contexts(struct columns_builder *b, struct parts *p, const struct dvt_chunk *c, bool *ret_fits)
+static struct context_parts *chunk_contexts(struct columns_builder *b, struct parts *p,
+                                            const struct dvt_chunk *c, bool *ret_fits)
 {
     struct dvt_label_sets sets;
     struct select_up up;
@@ -125,8 +128,8 @@ static struct context_parts *chunk_contexts(struct columns_builder *b, struct pa
     struct context_parts *v = alloc_array((size_t)c->n_scopes + 1, sizeof *v);
     select_up_init(&up, c);
     for (uint32_t i = 0; i < c->n_scopes; i++) {
-        v[i] = (struct context_parts){put_label_set(b, p, &sets, sets.of_scope[i]), put_name_set(b, c, &up, i, ret_fits),
-                                      c->scopes[i].n_links > 0};
+        v[i] = (struct context_parts){put_label_set(b, p, &sets, sets.of_scope[i]),
+                                      put_name_set(b, c, &up, i, ret_fits), c->scopes[i].n_links > 0};
     }
     v[c->n_scopes].labels = put_label_set(b, p, &sets, sets.of_no_scope);
     v[c->n_scopes].names = sure(dvt_seqs_put(&b->name_sets, NULL, 0, 0));
@@ -137,11 +140,11 @@ static struct context_parts *chunk_contexts(struct columns_builder *b, struct pa
 
 /* ---- stacks ---- */
 
-static uint32_t put_node(struct columns_builder *b, uint32_t parent, uint32_t kind, struct dvt_str name, struct dvt_str module,
-                         struct dvt_str file, uint32_t line)
+static uint32_t put_node(struct columns_builder *b, uint32_t parent, uint32_t kind, struct dvt_str name,
+                         struct dvt_str module, struct dvt_str file, uint32_t line)
 {
-    uint32_t frame[5] = {kind, intern_index(b->strings, name), intern_index(b->strings, module), intern_index(b->strings, file),
-                         line};
+    uint32_t frame[5] = {kind, intern_index(b->strings, name), intern_index(b->strings, module),
+                         intern_index(b->strings, file), line};
     uint32_t index = sure(dvt_seqs_put(&b->frames, frame, 5, 0));
     return sure(dvt_tuples_put(&b->nodes, (uint32_t[DVT_TUPLE]){parent, index}));
 }
@@ -159,7 +162,8 @@ static uint32_t thread_node(struct columns_builder *b, const struct dvt_chunk *c
     return put_node(b, service, TREE_THREAD << 8, name, none, none, 0);
 }
 
-static uint32_t stack_node(struct columns_builder *b, const struct dvt_chunk *c, uint32_t base, uint32_t stack)
+static uint32_t stack_node(struct columns_builder *b, const struct dvt_chunk *c, uint32_t base,
+                           uint32_t stack)
 {
     const struct dvt_chunk_stack *s = &c->stacks[stack];
     for (uint32_t i = s->n; i-- > 0;) {
@@ -183,7 +187,8 @@ static void put_sample(struct columns_builder *b, uint32_t node, uint32_t contex
 
 static bool fits(const struct columns_builder *b, const struct dvt_chunk *c)
 {
-    if (b->nodes.table.n >= NODES_MAX || b->n_samples + c->n_samples > SAMPLES_MAX || intern_bytes(b->strings) > TEXT_MAX) {
+    if (b->nodes.table.n >= NODES_MAX || b->n_samples + c->n_samples > SAMPLES_MAX ||
+        intern_bytes(b->strings) > TEXT_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < c->n_samples; i++) {
@@ -194,7 +199,8 @@ static bool fits(const struct columns_builder *b, const struct dvt_chunk *c)
     return true;
 }
 
-static void put_samples(struct columns_builder *b, const struct dvt_chunk *c, const struct context_parts *contexts)
+static void put_samples(struct columns_builder *b, const struct dvt_chunk *c,
+                        const struct context_parts *contexts)
 {
     uint32_t *bases = alloc_array(c->n_threads, sizeof *bases);
     uint32_t last_stack = DVT_NONE, last_base = 0, node = 0;
@@ -202,7 +208,8 @@ static void put_samples(struct columns_builder *b, const struct dvt_chunk *c, co
         const struct dvt_chunk_sample *s = &c->samples[i];
         const struct context_parts *k = &contexts[s->scope == DVT_NONE ? c->n_scopes : s->scope];
         uint32_t service = intern_index(b->strings, c->processes[c->threads[s->thread].process].service);
-        uint32_t context = sure(dvt_tuples_put(&b->contexts, (uint32_t[DVT_TUPLE]){k->labels, k->names, service, k->shared}));
+        uint32_t context = sure(
+            dvt_tuples_put(&b->contexts, (uint32_t[DVT_TUPLE]){k->labels, k->names, service, k->shared}));
         if (!bases[s->thread]) {
             bases[s->thread] = thread_node(b, c, s->thread);
         }
@@ -289,10 +296,20 @@ static void copy_sets(struct image *im, const struct dvt_seqs *s)
 
 static size_t image_bytes(const struct columns_builder *b, size_t text_bytes)
 {
-    const size_t counts[COLUMNS_ARRAYS] = {b->n_chunks, intern_count(b->strings), b->labels.table.n, b->label_sets.table.n,
-                                           b->label_sets.n_values, b->name_sets.table.n, b->name_sets.n_values,
-                                           b->contexts.table.n, b->frames.table.n, b->nodes.table.n, b->n_samples, b->n_samples,
-                                           b->n_samples, text_bytes};
+    const size_t counts[COLUMNS_ARRAYS] = {b->n_chunks,
+                                           intern_count(b->strings),
+                                           b->labels.table.n,
+                                           b->label_sets.table.n,
+                                           b->label_sets.n_values,
+                                           b->name_sets.table.n,
+                                           b->name_sets.n_values,
+                                           b->contexts.table.n,
+                                           b->frames.table.n,
+                                           b->nodes.table.n,
+                                           b->n_samples,
+                                           b->n_samples,
+                                           b->n_samples,
+                                           text_bytes};
     uint64_t n = sizeof(struct columns_header);
     for (int i = 0; i < COLUMNS_ARRAYS; i++) {
         n += columns_padded(counts[i] * columns_item_bytes[i]);
@@ -329,7 +346,10 @@ uint8_t *columns_builder_finish(struct columns_builder *b, size_t *ret_bytes)
     copy_array(&im, b->sample_context, b->n_samples);
     copy_array(&im, b->sample_weight, b->n_samples);
     copy_text(string_ends, next_array(&im, text_bytes), b->strings);
-    struct columns_header h = {.magic = COLUMNS_MAGIC, .version = COLUMNS_VERSION, .n_arrays = COLUMNS_ARRAYS, .bytes = bytes,
+    struct columns_header h = {.magic = COLUMNS_MAGIC,
+                               .version = COLUMNS_VERSION,
+                               .n_arrays = COLUMNS_ARRAYS,
+                               .bytes = bytes,
                                .checksum = columns_checksum(im.p + sizeof h, bytes - sizeof h)};
     memcpy(h.counts, im.counts, sizeof h.counts);
     memcpy(im.p, &h, sizeof h);

@@ -17,7 +17,8 @@ static int connect_to(struct control *c, const char *path, struct dvt_err *err)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t n = strlen(path);
     if (n >= sizeof a.sun_path) {
-        return dvt_fail(err, DVT_EINVAL, 0, "the socket path is longer than %zu bytes: %.60s...", sizeof a.sun_path - 1, path);
+        return dvt_fail(err, DVT_EINVAL, 0, "the socket path is longer than %zu bytes: %.60s...",
+                        sizeof a.sun_path - 1, path);
     }
     memcpy(a.sun_path, path, n + 1);
     memcpy(c->path, path, n + 1);
@@ -29,10 +30,12 @@ static int connect_to(struct control *c, const char *path, struct dvt_err *err)
         int no = errno;
         control_close(c);
         if (no == EACCES || no == EPERM) {
-            return dvt_fail(err, DVT_EPERM, no, "may not talk to the daemon at %s: join the group that owns it, or use its account",
-                            path);
+            return dvt_fail(
+                err, DVT_EPERM, no,
+                "may not talk to the daemon at %s: join the group that owns it, or use its account", path);
         }
-        return dvt_fail(err, DVT_ESTATE, no, "no daemon answers at %s: start one with dovetaild --socket %s", path, path);
+        return dvt_fail(err, DVT_ESTATE, no, "no daemon answers at %s: start one with dovetaild --socket %s",
+                        path, path);
     }
     return 0;
 }
@@ -54,9 +57,12 @@ static int connect_anywhere(struct control *c, struct dvt_err *err)
         rc = connect_to(c, path, err);
     }
     if (rc == DVT_ESTATE && first == DVT_EPERM) {
-        rc = dvt_fail(err, DVT_EPERM, 0, "may not talk to the daemon at /run/dovetail/control.sock: join the group that owns it");
+        rc =
+            dvt_fail(err, DVT_EPERM, 0,
+                     "may not talk to the daemon at /run/dovetail/control.sock: join the group that owns it");
     } else if (rc == DVT_ESTATE) {
-        rc = dvt_fail(err, DVT_ESTATE, 0, "no daemon is running here: start one with dovetaild, or name its socket in "
+        rc = dvt_fail(err, DVT_ESTATE, 0,
+                      "no daemon is running here: start one with dovetaild, or name its socket in "
                       "DOVETAIL_SOCKET");
     }
     return rc;
@@ -79,8 +85,8 @@ static int64_t now_ms(void)
 }
 
 /* One packet's type and map, which point into packet[DVT_MAX_CONTROL]. */
-static int receive(struct control *c, int timeout_ms, uint8_t *packet, uint32_t *ret_type, struct dvt_str *ret_map,
-                   struct dvt_err *err)
+static int receive(struct control *c, int timeout_ms, uint8_t *packet, uint32_t *ret_type,
+                   struct dvt_str *ret_map, struct dvt_err *err)
 {
     int64_t until = now_ms() + timeout_ms;
     for (;;) {
@@ -91,7 +97,8 @@ static int receive(struct control *c, int timeout_ms, uint8_t *packet, uint32_t 
             continue;
         }
         if (ready <= 0) {
-            return dvt_fail(err, DVT_EIO, ready ? errno : ETIMEDOUT, "the daemon at %s does not answer", c->path);
+            return dvt_fail(err, DVT_EIO, ready ? errno : ETIMEDOUT, "the daemon at %s does not answer",
+                            c->path);
         }
         ssize_t n = recv(c->fd, packet, DVT_MAX_CONTROL, 0);
         if (n < 0 && errno == EINTR) {
@@ -106,8 +113,12 @@ static int receive(struct control *c, int timeout_ms, uint8_t *packet, uint32_t 
 
 static int greet(struct control *c, uint8_t *packet, struct dvt_err *err)
 {
-    struct dvt_hello hello = {.major = DVT_WIRE_MAJOR, .minor = DVT_WIRE_MINOR, .role = DVT_ROLE_CLI,
-                              .pid = (uint32_t)getpid(), .runtime = dvt_str("cli"), .program = dvt_str("dovetail")};
+    struct dvt_hello hello = {.major = DVT_WIRE_MAJOR,
+                              .minor = DVT_WIRE_MINOR,
+                              .role = DVT_ROLE_CLI,
+                              .pid = (uint32_t)getpid(),
+                              .runtime = dvt_str("cli"),
+                              .program = dvt_str("dovetail")};
     struct dvt_buf b;
     struct dvt_str map;
     struct dvt_refuse refuse;
@@ -121,8 +132,8 @@ static int greet(struct control *c, uint8_t *packet, struct dvt_err *err)
     }
     if (rc == 0 && type == DVT_MSG_REFUSE && dvt_wire_get_refuse(map, &refuse, err) == 0) {
         int code = refuse.code < 0 ? refuse.code : DVT_EPERM;
-        return dvt_fail(err, code, 0, "the daemon refuses: %.*s", (int)(refuse.text.n < 180 ? refuse.text.n : 180),
-                        refuse.text.p);
+        return dvt_fail(err, code, 0, "the daemon refuses: %.*s",
+                        (int)(refuse.text.n < 180 ? refuse.text.n : 180), refuse.text.p);
     }
     if (rc == 0 && type != DVT_MSG_WELCOME) {
         rc = dvt_fail(err, DVT_EVERSION, 0, "what listens at %s is no daemon of ours", c->path);

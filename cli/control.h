@@ -1,5 +1,6 @@
 /*
- * control: the daemon's control socket as the command line uses it: ask for its state, ask it to write what there is.
+ * control: the daemon's control socket as the command line uses it: ask for its state, ask it to write what
+ * there is.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -11,8 +12,8 @@ struct control {
     char path[108];
 };
 
-/* Connects to path, or (NULL) to $DOVETAIL_SOCKET, or else to the first of the usual places where a daemon listens, and
- * greets it. DVT_ESTATE: no daemon is there; DVT_EPERM; DVT_EVERSION. */
+/* Connects to path, or (NULL) to $DOVETAIL_SOCKET, or else to the first of the usual places where a daemon
+ * listens, and greets it. DVT_ESTATE: no daemon is there; DVT_EPERM; DVT_EVERSION. */
 int control_open(struct control *c, const char *path, struct dvt_err *err);
 void control_close(struct control *c);
 

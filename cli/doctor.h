@@ -1,5 +1,6 @@
 /*
- * doctor: what one check of `dovetail doctor` found. The checks are in doctor_checks.c, how they are told in cmd_doctor.c.
+ * doctor: what one check of `dovetail doctor` found. The checks are in doctor_checks.c, how they are told in
+ * cmd_doctor.c.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -19,8 +20,8 @@ struct doctor_report {
     struct doctor_finding *findings;
     size_t n, cap;
 };
-void doctor_add(struct doctor_report *r, enum doctor_verdict verdict, const char *name, const char *remedy, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+void doctor_add(struct doctor_report *r, enum doctor_verdict verdict, const char *name, const char *remedy,
+                const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void doctor_fini(struct doctor_report *r);
 
 /* All checks, in the order they are told. dir: the store to look at; socket: NULL for the usual ones. */

@@ -16,7 +16,8 @@
 
 enum { CAP_SYS_PTRACE_BIT = 19, CAP_SYS_ADMIN_BIT = 21, CAP_IPC_LOCK_BIT = 14, CAP_PERFMON_BIT = 38 };
 
-void doctor_add(struct doctor_report *r, enum doctor_verdict verdict, const char *name, const char *remedy, const char *fmt, ...)
+void doctor_add(struct doctor_report *r, enum doctor_verdict verdict, const char *name, const char *remedy,
+                const char *fmt, ...)
 {
     char *text = NULL;
     va_list ap;
@@ -24,8 +25,9 @@ void doctor_add(struct doctor_report *r, enum doctor_verdict verdict, const char
     int n = vasprintf(&text, fmt, ap);
     va_end(ap);
     alloc_grow(&r->findings, &r->cap, r->n + 1, sizeof *r->findings);
-    r->findings[r->n++] = (struct doctor_finding){verdict, name, n < 0 ? alloc_text("", 0) : text,
-                                                  remedy && verdict != DOCTOR_OK ? alloc_text(remedy, strlen(remedy)) : NULL};
+    r->findings[r->n++] =
+        (struct doctor_finding){verdict, name, n < 0 ? alloc_text("", 0) : text,
+                                remedy && verdict != DOCTOR_OK ? alloc_text(remedy, strlen(remedy)) : NULL};
 }
 
 void doctor_fini(struct doctor_report *r)
@@ -88,8 +90,13 @@ static bool has(uint64_t caps, int bit)
 /* Tries an event on our own thread; 0 or errno. */
 static int try_event(uint32_t type, uint64_t config, bool kernel)
 {
-    struct perf_event_attr a = {.type = type, .size = sizeof a, .config = config, .sample_period = 10000000, .disabled = 1,
-                                .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .exclude_hv = 1};
+    struct perf_event_attr a = {.type = type,
+                                .size = sizeof a,
+                                .config = config,
+                                .sample_period = 10000000,
+                                .disabled = 1,
+                                .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+                                .exclude_hv = 1};
     a.exclude_kernel = !kernel;
     long fd = syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0) {
@@ -113,12 +120,16 @@ static void check_events(struct doctor_report *r, uint64_t caps)
     int paranoid = (int)read_number("/proc/sys/kernel/perf_event_paranoid", 99);
     int clock = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false);
     doctor_add(r, doctor_judge_paranoid(paranoid, perfmon, clock == 0), "perf_event_paranoid",
-               "sudo sysctl kernel.perf_event_paranoid=2", paranoid == 99 ? "the kernel has no perf events" : "is %d", paranoid);
-    doctor_add(r, clock ? DOCTOR_BAD : DOCTOR_OK, "cpu-clock",
-               clock == ENOSYS ? "a kernel with CONFIG_PERF_EVENTS; in a container: a seccomp profile that allows perf_event_open"
-                               : "sudo sysctl kernel.perf_event_paranoid=2; in a container: --cap-add PERFMON and a seccomp "
-                                 "profile that allows perf_event_open",
-               clock ? "cannot be opened: %s" : "opens", strerror(clock));
+               "sudo sysctl kernel.perf_event_paranoid=2",
+               paranoid == 99 ? "the kernel has no perf events" : "is %d", paranoid);
+    doctor_add(
+        r, clock ? DOCTOR_BAD : DOCTOR_OK, "cpu-clock",
+        clock == ENOSYS
+            ? "a kernel with CONFIG_PERF_EVENTS; in a container: a seccomp profile that allows "
+              "perf_event_open"
+            : "sudo sysctl kernel.perf_event_paranoid=2; in a container: --cap-add PERFMON and a seccomp "
+              "profile that allows perf_event_open",
+        clock ? "cannot be opened: %s" : "opens", strerror(clock));
     int kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true);
     doctor_add(r, kernel ? DOCTOR_WARN : DOCTOR_OK, "kernel code",
                "sudo sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for the daemon",
@@ -136,7 +147,8 @@ static void check_capabilities(struct doctor_report *r, uint64_t caps)
         const char *name, *without;
     } wanted[] = {
         {CAP_PERFMON_BIT, "CAP_PERFMON", "only processes of the same user can be sampled"},
-        {CAP_SYS_PTRACE_BIT, "CAP_SYS_PTRACE", "only files of processes of the same user can be read for names"},
+        {CAP_SYS_PTRACE_BIT, "CAP_SYS_PTRACE",
+         "only files of processes of the same user can be read for names"},
         {CAP_IPC_LOCK_BIT, "CAP_IPC_LOCK", "locked memory bounds how many threads are sampled"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -149,7 +161,8 @@ static void check_capabilities(struct doctor_report *r, uint64_t caps)
 
 static void check_names(struct doctor_report *r, uint64_t caps)
 {
-    int kptr = (int)read_number("/proc/sys/kernel/kptr_restrict", 0), scope = (int)read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+    int kptr = (int)read_number("/proc/sys/kernel/kptr_restrict", 0),
+        scope = (int)read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
     bool hidden = kptr >= 2 || (kptr == 1 && geteuid() != 0);
     doctor_add(r, hidden ? DOCTOR_WARN : DOCTOR_OK, "kptr_restrict", "sudo sysctl kernel.kptr_restrict=0",
                hidden ? "is %d: kernel functions have no names" : "is %d", kptr);
@@ -167,22 +180,26 @@ void doctor_check_kernel(struct doctor_report *r)
         unsigned major = 0, minor = 0;
         bool parsed = sscanf(u.release, "%u.%u", &major, &minor) == 2;
         bool old = parsed && (major < 5 || (major == 5 && minor < 13)); /* remove_on_exec: 5.13 */
-        doctor_add(r, old ? DOCTOR_WARN : DOCTOR_OK, "kernel", "Linux 5.13 or newer", old ? "%s is older than 5.13" : "%s", u.release);
+        doctor_add(r, old ? DOCTOR_WARN : DOCTOR_OK, "kernel", "Linux 5.13 or newer",
+                   old ? "%s is older than 5.13" : "%s", u.release);
     }
     check_events(r, caps);
     check_capabilities(r, caps);
     check_names(r, caps);
     read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource", clock, sizeof clock);
     bool slow = strcmp(clock, "hpet") == 0 || strcmp(clock, "acpi_pm") == 0 || strcmp(clock, "xen") == 0;
-    doctor_add(r, slow ? DOCTOR_WARN : DOCTOR_OK, "clocksource", "boot with clocksource=tsc if the machine's TSC is stable",
-               slow ? "%s makes every clock read a system call: scopes cost more" : "%s", clock[0] ? clock : "unknown");
+    doctor_add(r, slow ? DOCTOR_WARN : DOCTOR_OK, "clocksource",
+               "boot with clocksource=tsc if the machine's TSC is stable",
+               slow ? "%s makes every clock read a system call: scopes cost more" : "%s",
+               clock[0] ? clock : "unknown");
 }
 
 static void check_locked_memory(struct doctor_report *r)
 {
     enum { THREAD_KIB = 36 }; /* a page and 8 data pages: what a thread's ring takes */
     struct rlimit memlock = {0};
-    int64_t perf_kib = read_number("/proc/sys/kernel/perf_event_mlock_kb", 516), cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t perf_kib = read_number("/proc/sys/kernel/perf_event_mlock_kb", 516),
+            cpus = sysconf(_SC_NPROCESSORS_ONLN);
     bool unlimited = has(effective_capabilities(), CAP_IPC_LOCK_BIT);
     getrlimit(RLIMIT_MEMLOCK, &memlock);
     unlimited = unlimited || memlock.rlim_cur == RLIM_INFINITY;
@@ -203,6 +220,7 @@ void doctor_check_limits(struct doctor_report *r)
     check_locked_memory(r);
     getrlimit(RLIMIT_NOFILE, &files);
     bool few = files.rlim_max != RLIM_INFINITY && files.rlim_max < 4096;
-    doctor_add(r, few ? DOCTOR_WARN : DOCTOR_OK, "open files", "ulimit -Hn 65536 (each sampled thread takes one)",
+    doctor_add(r, few ? DOCTOR_WARN : DOCTOR_OK, "open files",
+               "ulimit -Hn 65536 (each sampled thread takes one)",
                "up to %llu (each sampled thread takes one)", (unsigned long long)files.rlim_max);
 }

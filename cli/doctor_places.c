@@ -21,7 +21,8 @@ void doctor_check_daemon(struct doctor_report *r, const char *socket)
         doctor_add(r, DOCTOR_OK, "daemon", NULL, "answers at %s", c.path);
         control_close(&c);
     } else {
-        doctor_add(r, DOCTOR_WARN, "daemon", "dovetaild &, or nothing: dovetail run starts one of its own", "%s", err.text);
+        doctor_add(r, DOCTOR_WARN, "daemon", "dovetaild &, or nothing: dovetail run starts one of its own",
+                   "%s", err.text);
     }
     bool found = strchr(program, '/') != NULL;
     doctor_add(r, found ? DOCTOR_OK : DOCTOR_WARN, "dovetaild", "put dovetaild beside dovetail, or on PATH",
@@ -49,13 +50,16 @@ void doctor_check_store(struct doctor_report *r, const char *dir)
     char bytes[TEXT_NUMBER_MAX], *there = existing(dir);
     bool writable = access(there, W_OK | X_OK) == 0;
     bool made = strcmp(there, dir) == 0;
-    doctor_add(r, writable ? DOCTOR_OK : DOCTOR_WARN, "store", "choose another with --store DIR (run: -o DIR), or chown it",
-               writable ? (made ? "%s can be written" : "%s can be made") : "%s cannot be written by this account", dir);
+    doctor_add(r, writable ? DOCTOR_OK : DOCTOR_WARN, "store",
+               "choose another with --store DIR (run: -o DIR), or chown it",
+               writable ? (made ? "%s can be written" : "%s can be made")
+                        : "%s cannot be written by this account",
+               dir);
     if (statvfs(there, &fs) == 0) {
         unsigned long long space = (unsigned long long)fs.f_bavail * fs.f_frsize;
         text_bytes(space, bytes);
-        doctor_add(r, space < LOW_BYTES ? DOCTOR_WARN : DOCTOR_OK, "free space", "make room, or lower the daemon's --budget",
-                   "%s", bytes);
+        doctor_add(r, space < LOW_BYTES ? DOCTOR_WARN : DOCTOR_OK, "free space",
+                   "make room, or lower the daemon's --budget", "%s", bytes);
     }
     free(there);
 }

@@ -11,8 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-enum { OPT_TRACE = FILTER_OPTION_FIRST, OPT_SPAN, OPT_NAME, OPT_LABEL, OPT_TAG, OPT_SERVICE, OPT_SINCE, OPT_UNTIL,
-       OPT_MIN_DURATION, OPT_STORE };
+enum {
+    OPT_TRACE = FILTER_OPTION_FIRST,
+    OPT_SPAN,
+    OPT_NAME,
+    OPT_LABEL,
+    OPT_TAG,
+    OPT_SERVICE,
+    OPT_SINCE,
+    OPT_UNTIL,
+    OPT_MIN_DURATION,
+    OPT_STORE
+};
 
 const struct args_option filter_options[] = {
     {OPT_TRACE, 0, "--trace", "ID", "trace id, or its first digits"},
@@ -57,7 +67,9 @@ bool filter_glob(const char *pattern, struct dvt_str s)
         } else if (i < s.n && *pattern && *pattern == s.p[i]) {
             pattern++;
             i++;
-        } else if (star && star_at < s.n) { /* let the last star eat one byte more: linear times the stars, no recursion */
+        } else if (star &&
+                   star_at <
+                       s.n) { /* let the last star eat one byte more: linear times the stars, no recursion */
             pattern = star + 1;
             i = ++star_at;
         } else {
@@ -83,8 +95,8 @@ static double unit_ns(const char **text)
     static const struct {
         const char *name;
         double ns;
-    } units[] = {{"ns", 1}, {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"ms", 1e6}, {"min", 60e9},
-                 {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
+    } units[] = {{"ns", 1},  {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"ms", 1e6},   {"min", 60e9},
+                 {"s", 1e9}, {"m", 60e9}, {"h", 3600e9},      {"d", 86400e9}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         size_t n = strlen(units[i].name);
         if (strncmp(*text, units[i].name, n) == 0 && !isalpha((unsigned char)(*text)[n])) {
@@ -104,7 +116,8 @@ int filter_duration(const char *text, uint64_t *ret_ns)
     while (*text) {
         char *end;
         double v = strtod(text, &end);
-        if (!isdigit((unsigned char)*text) || end != text + strspn(text, "0123456789.")) { /* no sign, hex, exponent, inf */
+        if (!isdigit((unsigned char)*text) ||
+            end != text + strspn(text, "0123456789.")) { /* no sign, hex, exponent, inf */
             return DVT_EINVAL;
         }
         text = end;
@@ -230,12 +243,13 @@ int filter_time(const char *text, int64_t now_ns, int64_t *ret_unix_ns)
 
 /* ---- options ---- */
 
-static int take_id(const char *value, size_t max_digits, const char *what, const char **ret, struct dvt_err *err)
+static int take_id(const char *value, size_t max_digits, const char *what, const char **ret,
+                   struct dvt_err *err)
 {
     size_t n = strspn(value, "0123456789abcdefABCDEF");
     if (value[n] || n == 0 || n > max_digits) {
-        return dvt_fail(err, DVT_EINVAL, 0, "\"%.40s\" is no %s id: give its first hex digits, at most %zu", value, what,
-                        max_digits);
+        return dvt_fail(err, DVT_EINVAL, 0, "\"%.40s\" is no %s id: give its first hex digits, at most %zu",
+                        value, what, max_digits);
     }
     *ret = value;
     return 0;
@@ -245,7 +259,8 @@ static int take_label(struct filter *f, const char *value, struct dvt_err *err)
 {
     const char *equals = strchr(value, '=');
     if (!equals || equals == value) {
-        return dvt_fail(err, DVT_EINVAL, 0, "--label takes KEY=VALUE, not \"%.60s\"; KEY='*' for any value", value);
+        return dvt_fail(err, DVT_EINVAL, 0, "--label takes KEY=VALUE, not \"%.60s\"; KEY='*' for any value",
+                        value);
     }
     if (f->n_labels == FILTER_MAX_LABELS) {
         return dvt_fail(err, DVT_EINVAL, 0, "at most %d --label", FILTER_MAX_LABELS);
@@ -266,7 +281,8 @@ int filter_take_store(struct filter *f, const char *value, struct dvt_err *err)
 static int take_time(const char *option, const char *value, int64_t now_ns, int64_t *ret, struct dvt_err *err)
 {
     if (filter_time(value, now_ns, ret)) {
-        return dvt_fail(err, DVT_EINVAL, 0, "%s takes a time such as 2026-01-31T12:00:00Z, \"10m ago\" or -10m, not \"%.40s\"",
+        return dvt_fail(err, DVT_EINVAL, 0,
+                        "%s takes a time such as 2026-01-31T12:00:00Z, \"10m ago\" or -10m, not \"%.40s\"",
                         option, value);
     }
     return 0;
@@ -296,7 +312,8 @@ int filter_take(struct filter *f, int id, const char *value, int64_t now_ns, str
         return take_time("--until", value, now_ns, &f->until_ns, err);
     case OPT_MIN_DURATION:
         if (filter_duration(value, &f->min_duration_ns)) {
-            return dvt_fail(err, DVT_EINVAL, 0, "--min-duration takes a time such as 200ms or 1.5s, not \"%.40s\"", value);
+            return dvt_fail(err, DVT_EINVAL, 0,
+                            "--min-duration takes a time such as 200ms or 1.5s, not \"%.40s\"", value);
         }
         return 0;
     case OPT_STORE:
@@ -342,7 +359,8 @@ char *filter_describe(const struct filter *f)
         return alloc_text("", 0);
     }
     for (size_t i = 0; i < f->n_labels; i++) {
-        fprintf(out, "%slabel %.*s=%s", i ? ", " : "", (int)f->labels[i].key.n, f->labels[i].key.p, f->labels[i].value);
+        fprintf(out, "%slabel %.*s=%s", i ? ", " : "", (int)f->labels[i].key.n, f->labels[i].key.p,
+                f->labels[i].value);
     }
     fflush(out);
     describe(out, "trace", f->trace);

@@ -19,9 +19,9 @@ struct filter_label {
 
 /* Pointers are into argv. NULL or 0: not asked for. */
 struct filter {
-    const char *trace, *span; /* hex prefixes, checked */
+    const char *trace, *span;   /* hex prefixes, checked */
     const char *name, *service; /* globs */
-    const char *tag; /* a prefix, or a glob if it has a star */
+    const char *tag;            /* a prefix, or a glob if it has a star */
     struct filter_label labels[FILTER_MAX_LABELS];
     size_t n_labels;
     int64_t since_ns, until_ns; /* UNIX; of the trace's start */
@@ -52,7 +52,8 @@ bool filter_tag_matches(const char *pattern, struct dvt_str tag);
 
 /* "200ms", "1.5s", "1h30m"; DVT_EINVAL. */
 int filter_duration(const char *text, uint64_t *ret_ns);
-/* RFC 3339 ("2026-11-30T21:04:11.5Z"; without an offset local time, date alone too), "10m ago", "-10m", "now". */
+/* RFC 3339 ("2026-11-30T21:04:11.5Z"; without an offset local time, date alone too), "10m ago", "-10m",
+ * "now". */
 int filter_time(const char *text, int64_t now_ns, int64_t *ret_unix_ns);
 
 #endif

@@ -35,7 +35,8 @@ static void join_cell(struct table *table, struct catalog *c, const struct catal
 
 static void add_row(struct table *table, struct catalog *c, const struct catalog_trace *t)
 {
-    char id[DVT_TRACE_HEX + 1], start[40], duration[TEXT_NUMBER_MAX], cpu[TEXT_NUMBER_MAX], samples[TEXT_NUMBER_MAX];
+    char id[DVT_TRACE_HEX + 1], start[40], duration[TEXT_NUMBER_MAX], cpu[TEXT_NUMBER_MAX],
+        samples[TEXT_NUMBER_MAX];
     dvt_trace_id_format(&t->id, id);
     text_time(t->start_ns, false, start);
     text_duration(t->duration_ns, duration);

@@ -28,7 +28,8 @@ static void print_usage(FILE *out)
           "  dovetail traces                        the slowest traces\n"
           "  dovetail flame 4bf92f35                one trace's flame graph; any unique prefix of its id\n"
           "  dovetail flame --label tenant=acme     one tenant's, over all its traces\n"
-          "\nexit codes: 0 done, 1 nothing matched, 2 wrong use, 3 the environment does not allow it, 4 data is damaged\n",
+          "\nexit codes: 0 done, 1 nothing matched, 2 wrong use, 3 the environment does not allow it, 4 data "
+          "is damaged\n",
           out);
 }
 
@@ -59,14 +60,17 @@ static int unknown(const char *name)
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-    struct args args = {.argc = argc, .argv = argv,
+    struct args args = {.argc = argc,
+                        .argv = argv,
                         .tables = {c->options, c->takes_filter ? filter_options : NULL, cli_options}};
     return cli_finish(c->run(&args));
 }
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends us quietly, even if our parent ignored the signal */
+    signal(
+        SIGPIPE,
+        SIG_DFL); /* a reader that has seen enough ends us quietly, even if our parent ignored the signal */
     if (argc < 2) {
         print_usage(stdout);
         return cli_finish(CLI_DONE);

@@ -1,7 +1,7 @@
 /*
- * out_folded: one line a stack, root first, frames joined by ';', then a space and the weight in microseconds (or samples).
- * Read by flamegraph.pl, inferno, speedscope. A ';' within a name becomes ','; control characters become \xNN, so a line is
- * always one stack.
+ * out_folded: one line a stack, root first, frames joined by ';', then a space and the weight in microseconds
+ * (or samples). Read by flamegraph.pl, inferno, speedscope. A ';' within a name becomes ','; control
+ * characters become \xNN, so a line is always one stack.
  */
 #include "output.h"
 #include "alloc.h"
@@ -35,7 +35,8 @@ static void put_path(const struct tree *t, uint32_t node, uint32_t *path, char *
     }
 }
 
-/* Microseconds, rounded so that the lines of one file add up to its whole: *carry_ns holds what rounding left. */
+/* Microseconds, rounded so that the lines of one file add up to its whole: *carry_ns holds what rounding
+ * left. */
 static uint64_t microseconds(uint64_t ns, uint64_t *carry_ns)
 {
     uint64_t all = ns + *carry_ns;
@@ -55,7 +56,9 @@ static int write_folded(const struct tree *tree, const struct tree_meta *meta, F
         }
         put_path(tree, i, path, names, out);
         bool samples = meta->opt.counts;
-        uint64_t v = samples ? n->self_samples : meta->weights_are_counts ? n->self_ns : microseconds(n->self_ns, &carry_ns);
+        uint64_t v = samples                    ? n->self_samples
+                     : meta->weights_are_counts ? n->self_ns
+                                                : microseconds(n->self_ns, &carry_ns);
         fprintf(out, "%" PRIu64 "\n", v);
     }
     for (size_t i = 0; i < tree->n_nodes; i++) {

@@ -1,6 +1,6 @@
 /*
- * out_json: the tree as one JSON object: what it is of, and "nodes", each with the index of its parent (which comes before
- * it). Names that are not UTF-8 are shown with U+FFFD.
+ * out_json: the tree as one JSON object: what it is of, and "nodes", each with the index of its parent (which
+ * comes before it). Names that are not UTF-8 are shown with U+FFFD.
  */
 #include "json.h"
 #include "output.h"
@@ -10,8 +10,8 @@
 
 static const char *kind_name(const struct tree_node *n)
 {
-    static const char *const levels[] = {[TREE_ROOT] = "root", [TREE_SERVICE] = "service", [TREE_THREAD] = "thread",
-                                         [TREE_SCOPE] = "scope"};
+    static const char *const levels[] = {
+        [TREE_ROOT] = "root", [TREE_SERVICE] = "service", [TREE_THREAD] = "thread", [TREE_SCOPE] = "scope"};
     if (n->kind != TREE_FRAME) {
         return levels[n->kind];
     }

@@ -1,6 +1,7 @@
 /*
- * out_text: the tree for people at a terminal. Every share has its 95% interval and its count of samples; what is too
- * few to say anything is marked. A chain of single children stays at one indent, so that deep stacks fit.
+ * out_text: the tree for people at a terminal. Every share has its 95% interval and its count of samples;
+ * what is too few to say anything is marked. A chain of single children stays at one indent, so that deep
+ * stacks fit.
  */
 #include "output.h"
 #include "alloc.h"
@@ -44,8 +45,8 @@ static void put_numbers(const struct view *v, uint64_t ns, uint64_t samples)
     enum term_style style = share >= 0.25 ? TERM_HOT : share >= 0.05 ? TERM_WARM : TERM_PLAIN;
     char few = text_too_few(samples, v->all_samples) ? '?' : ' ';
     fprintf(v->out, "%s%5.1f%%%s", term_on(&v->term, style), share * 100, term_off(&v->term, style));
-    fprintf(v->out, " %s±%4.1f%s%c %7" PRIu64 " ", term_on(&v->term, TERM_DIM), half * 100, term_off(&v->term, TERM_DIM), few,
-            samples);
+    fprintf(v->out, " %s±%4.1f%s%c %7" PRIu64 " ", term_on(&v->term, TERM_DIM), half * 100,
+            term_off(&v->term, TERM_DIM), few, samples);
     put_weight(v, ns);
     fputs("  ", v->out);
 }
@@ -63,7 +64,8 @@ static struct dvt_str base_name(struct dvt_str path)
 }
 
 /* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)". */
-static void put_place(const struct view *v, struct dvt_str module, struct dvt_str file, uint32_t line, uint8_t kind)
+static void put_place(const struct view *v, struct dvt_str module, struct dvt_str file, uint32_t line,
+                      uint8_t kind)
 {
     struct dvt_str first = file.n ? file : module;
     if (!first.n || kind == DVT_FRAME_SPECIAL) {
@@ -90,8 +92,11 @@ static size_t room_for_name(const struct view *v)
 
 static void put_node(struct view *v, const struct tree_node *n, const char *stroke)
 {
-    static const enum term_style styles[] = {[TREE_ROOT] = TERM_BOLD, [TREE_SERVICE] = TERM_BOLD, [TREE_THREAD] = TERM_BOLD,
-                                             [TREE_SCOPE] = TERM_NAME, [TREE_FRAME] = TERM_PLAIN};
+    static const enum term_style styles[] = {[TREE_ROOT] = TERM_BOLD,
+                                             [TREE_SERVICE] = TERM_BOLD,
+                                             [TREE_THREAD] = TERM_BOLD,
+                                             [TREE_SCOPE] = TERM_NAME,
+                                             [TREE_FRAME] = TERM_PLAIN};
     put_numbers(v, n->total_ns, n->total_samples);
     fprintf(v->out, "%s%s%s", v->indent ? v->indent : "", stroke, term_on(&v->term, styles[n->kind]));
     text_put(v->out, n->name.n ? n->name : dvt_str("(unnamed)"), room_for_name(v));
@@ -146,11 +151,12 @@ static struct children count_children(const struct view *v, uint32_t node)
 static void put_hidden(struct view *v, const struct children *c, const char *stroke)
 {
     put_numbers(v, c->hidden_ns, c->hidden_samples);
-    fprintf(v->out, "%s%s%s… %" PRIu32 " more%s\n", v->indent ? v->indent : "", stroke, term_on(&v->term, TERM_DIM), c->hidden,
-            term_off(&v->term, TERM_DIM));
+    fprintf(v->out, "%s%s%s… %" PRIu32 " more%s\n", v->indent ? v->indent : "", stroke,
+            term_on(&v->term, TERM_DIM), c->hidden, term_off(&v->term, TERM_DIM));
 }
 
-/* Depth-first by hand: stacks of the data must not become stack of ours. `at` holds one entry per branching level. */
+/* Depth-first by hand: stacks of the data must not become stack of ours. `at` holds one entry per branching
+ * level. */
 struct level {
     uint32_t next; /* child to print next, or TREE_NONE */
     struct children counts;
@@ -265,7 +271,8 @@ static void put_notes(const struct view *v)
     const struct tree_meta *m = v->m;
     char text[TEXT_NUMBER_MAX];
     if (v->all_samples < 20) {
-        fprintf(v->out, "note: too few samples (%" PRIu64 ") to trust shares; ask for more traces or raise --hz\n",
+        fprintf(v->out,
+                "note: too few samples (%" PRIu64 ") to trust shares; ask for more traces or raise --hz\n",
                 v->all_samples);
     }
     put_count(v, m->no_stack, "of the samples have no managed stack; the frame says why");
@@ -275,7 +282,8 @@ static void put_notes(const struct view *v)
     put_count(v, m->cut_short, "scopes were still open when their process ended: cut short");
     if (m->uncovered_ns) {
         text_duration(m->uncovered_ns, text);
-        fprintf(v->out, "note: %s of CPU time was not covered: threads' first scopes before sampling began\n", text);
+        fprintf(v->out, "note: %s of CPU time was not covered: threads' first scopes before sampling began\n",
+                text);
     }
 }
 
@@ -285,13 +293,15 @@ static void put_hottest(const struct view *v)
     struct tree_function f[SHOWN];
     size_t n = tree_hottest(v->t, f, SHOWN);
     const char *on = term_on(&v->term, TERM_BOLD), *off = term_off(&v->term, TERM_BOLD);
-    fprintf(v->out, "\n%shottest functions%s\n%s  self ±95%%    total ±95%%  samples       self%s\n", on, off, on, off);
+    fprintf(v->out, "\n%shottest functions%s\n%s  self ±95%%    total ±95%%  samples       self%s\n", on, off,
+            on, off);
     for (size_t i = 0; i < n; i++) {
         double self = share_of(v, f[i].self_ns), total = share_of(v, f[i].total_ns);
-        fprintf(v->out, "%5.1f%% ±%4.1f%c %5.1f%% ±%4.1f%c %7" PRIu64 " ", self * 100, text_interval95(self, v->all_samples) * 100,
+        fprintf(v->out, "%5.1f%% ±%4.1f%c %5.1f%% ±%4.1f%c %7" PRIu64 " ", self * 100,
+                text_interval95(self, v->all_samples) * 100,
                 text_too_few(f[i].self_samples, v->all_samples) ? '?' : ' ', total * 100,
-                text_interval95(total, v->all_samples) * 100, text_too_few(f[i].total_samples, v->all_samples) ? '?' : ' ',
-                f[i].self_samples);
+                text_interval95(total, v->all_samples) * 100,
+                text_too_few(f[i].total_samples, v->all_samples) ? '?' : ' ', f[i].self_samples);
         put_weight(v, f[i].self_ns);
         fputs("  ", v->out);
         text_put(v->out, f[i].name, room_for_name(v));
@@ -302,10 +312,15 @@ static void put_hottest(const struct view *v)
 
 static int write_text(const struct tree *tree, const struct tree_meta *meta, FILE *out)
 {
-    struct view v = {.t = tree, .m = meta, .out = out, .term = {meta->opt.colour, meta->opt.columns},
-                     .all_ns = tree->nodes[0].total_ns, .all_samples = tree->nodes[0].total_samples};
+    struct view v = {.t = tree,
+                     .m = meta,
+                     .out = out,
+                     .term = {meta->opt.colour, meta->opt.columns},
+                     .all_ns = tree->nodes[0].total_ns,
+                     .all_samples = tree->nodes[0].total_samples};
     put_head(&v);
-    fprintf(out, "\n%s share ±95%%  samples       time%s\n", term_on(&v.term, TERM_BOLD), term_off(&v.term, TERM_BOLD));
+    fprintf(out, "\n%s share ±95%%  samples       time%s\n", term_on(&v.term, TERM_BOLD),
+            term_off(&v.term, TERM_BOLD));
     put_tree(&v);
     if (v.indent) {
         pop(&v, 0);
@@ -313,7 +328,8 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
     if (v.all_samples) {
         put_hottest(&v);
     }
-    fprintf(out, "\n\"?\" marks what too few samples support: fewer than 5 in it, or fewer than 20 in all.\n");
+    fprintf(out,
+            "\n\"?\" marks what too few samples support: fewer than 5 in it, or fewer than 20 in all.\n");
     put_notes(&v);
     free(v.indent);
     return ferror(out) ? DVT_EIO : 0;

@@ -42,7 +42,8 @@ int parts_read(struct catalog *c, const struct catalog_trace *t, struct parts *r
     return rc;
 }
 
-int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret, struct dvt_err *err)
+int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret,
+                     struct dvt_err *err)
 {
     struct read r = {c, ret};
     *ret = (struct parts){0};

@@ -1,5 +1,6 @@
 /*
- * parts: all parts of one trace, decoded, with the labels of the whole: what a filter by label needs to see at once.
+ * parts: all parts of one trace, decoded, with the labels of the whole: what a filter by label needs to see
+ * at once.
  */
 #ifndef PARTS_H
 #define PARTS_H
@@ -17,7 +18,8 @@ struct parts {
 
 int parts_read(struct catalog *c, const struct catalog_trace *t, struct parts *ret, struct dvt_err *err);
 /* One chunk alone, of a trace that has no other. */
-int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret, struct dvt_err *err);
+int parts_read_chunk(struct catalog *c, const struct catalog_chunk *where, struct parts *ret,
+                     struct dvt_err *err);
 void parts_fini(struct parts *p);
 
 #endif

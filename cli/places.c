@@ -36,8 +36,8 @@ char *places_daemon(void)
 
 char *places_python_auto(void)
 {
-    static const char *const built_and_installed[] = {"../lib/python/dovetail/_auto",
-                                                      "../" DOVETAIL_LIBDIR "/dovetail/python/dovetail/_auto"};
+    static const char *const built_and_installed[] = {
+        "../lib/python/dovetail/_auto", "../" DOVETAIL_LIBDIR "/dovetail/python/dovetail/_auto"};
     char *folder = own_folder(), *found = NULL;
     for (size_t i = 0; i < 2 && !found; i++) {
         char *path = alloc_printf("%s/%s", folder, built_and_installed[i]);

@@ -6,7 +6,8 @@
 
 /* The daemon's program: beside this one, else by PATH ("dovetaild"). The caller frees. */
 char *places_daemon(void);
-/* The folder to put on PYTHONPATH so that every Python loads the shim, or NULL if there is none. The caller frees. */
+/* The folder to put on PYTHONPATH so that every Python loads the shim, or NULL if there is none. The caller
+ * frees. */
 char *places_python_auto(void);
 
 #endif

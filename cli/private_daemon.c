@@ -71,10 +71,12 @@ static int choose_store(struct private_daemon *d, const char *asked, struct dvt_
 }
 
 /* In the child: never returns. */
-static void become_daemon(const struct private_daemon *d, const struct private_daemon_options *o, char *program)
+static void become_daemon(const struct private_daemon *d, const struct private_daemon_options *o,
+                          char *program)
 {
     char parent[16];
-    int log = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const char *args[16] = {program, "--store", d->store, "--socket", d->socket, "--exit-with", parent};
     int n = 7;
     sigset_t none;
@@ -134,7 +136,8 @@ static int await_answer(struct private_daemon *d, struct dvt_err *err)
     return dvt_fail(err, DVT_EIO, ETIMEDOUT, "dovetaild does not answer; its log: %s", d->log);
 }
 
-int private_daemon_start(struct private_daemon *d, const struct private_daemon_options *o, struct dvt_err *err)
+int private_daemon_start(struct private_daemon *d, const struct private_daemon_options *o,
+                         struct dvt_err *err)
 {
     *d = (struct private_daemon){0};
     int rc = make_folder(d, err);

@@ -16,12 +16,13 @@ struct private_daemon {
 };
 
 struct private_daemon_options {
-    const char *store; /* NULL: a fresh directory under the default one */
+    const char *store;      /* NULL: a fresh directory under the default one */
     const char *hz, *event; /* NULL: the daemon's defaults */
 };
 
 /* Starts it and waits until it answers. Its own error message, if it refuses, is in err. */
-int private_daemon_start(struct private_daemon *d, const struct private_daemon_options *o, struct dvt_err *err);
+int private_daemon_start(struct private_daemon *d, const struct private_daemon_options *o,
+                         struct dvt_err *err);
 /* Ends it (it writes what there is) and removes its folder. */
 void private_daemon_stop(struct private_daemon *d);
 

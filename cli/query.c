@@ -33,7 +33,8 @@ bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module)
     if (!begins_with(module, "python")) {
         return false;
     }
-    for (size_t i = strlen("python"); i < module.n; i++) { /* python, python3, python3.11; not python-ldap.so */
+    for (size_t i = strlen("python"); i < module.n;
+         i++) { /* python, python3, python3.11; not python-ldap.so */
         if ((module.p[i] < '0' || module.p[i] > '9') && module.p[i] != '.') {
             return false;
         }
@@ -190,7 +191,8 @@ static void add_stack(const struct chunk_walk *w, const struct same *same)
     tree_add(w->tree, node, same->weight_ns, same->samples);
 }
 
-static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const struct query_options *o, struct tree *tree)
+static void walk_init(struct chunk_walk *w, const struct dvt_chunk *c, const struct query_options *o,
+                      struct tree *tree)
 {
     *w = (struct chunk_walk){.c = c, .o = o, .tree = tree};
     w->frames = alloc_array(c->n_frames, sizeof *w->frames);
@@ -293,8 +295,9 @@ void query_sum_trace(struct tree_meta *meta, int64_t start_ns, uint64_t duration
     meta->n_traces++;
 }
 
-static int query_trace(struct catalog *c, const struct catalog_trace *t, const struct filter *f, const struct query_options *o,
-                       struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
+static int query_trace(struct catalog *c, const struct catalog_trace *t, const struct filter *f,
+                       const struct query_options *o, struct tree *tree, struct tree_meta *meta,
+                       struct dvt_err *err)
 {
     struct parts parts;
     uint64_t before = meta->samples;
@@ -312,8 +315,8 @@ static int query_trace(struct catalog *c, const struct catalog_trace *t, const s
     return rc ? dvt_fail(err, rc, 0, "out of memory") : 0;
 }
 
-int query_one(struct catalog *c, const struct filter *f, const struct catalog_trace *t, const struct query_options *o,
-              struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
+int query_one(struct catalog *c, const struct filter *f, const struct catalog_trace *t,
+              const struct query_options *o, struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
     int rc = query_trace(c, t, f, o, tree, meta, err);
     meta->start_ns = t->start_ns;
@@ -322,8 +325,8 @@ int query_one(struct catalog *c, const struct filter *f, const struct catalog_tr
     return rc;
 }
 
-int query_row(struct catalog *c, struct catalog_source row, const struct filter *f, const struct query_options *o,
-              struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
+int query_row(struct catalog *c, struct catalog_source row, const struct filter *f,
+              const struct query_options *o, struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
     struct catalog_list list;
     int rc = catalog_row(c, row, &list, err);
@@ -334,8 +337,8 @@ int query_row(struct catalog *c, struct catalog_source row, const struct filter 
     return rc;
 }
 
-static int query_list(struct catalog *c, const struct filter *f, const struct query_options *o, struct tree *tree,
-                      struct tree_meta *meta, struct dvt_err *err)
+static int query_list(struct catalog *c, const struct filter *f, const struct query_options *o,
+                      struct tree *tree, struct tree_meta *meta, struct dvt_err *err)
 {
     struct catalog_list list;
     struct term_progress progress;

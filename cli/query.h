@@ -1,8 +1,9 @@
 /*
  * query: samples of the traces that match, merged into one tree.
  *
- * Few chunks are decoded one by one; many are read from the column files (columns.h), which say the same in a form that
- * folds at hundreds of millions of samples a second. What only chunks hold (tags, spans, pids) always comes from them.
+ * Few chunks are decoded one by one; many are read from the column files (columns.h), which say the same in a
+ * form that folds at hundreds of millions of samples a second. What only chunks hold (tags, spans, pids)
+ * always comes from them.
  */
 #ifndef QUERY_H
 #define QUERY_H
@@ -26,9 +27,10 @@ struct query_options {
     bool native;    /* keep the interpreter's own native frames above a managed one */
 };
 
-/* Adds the samples of one trace that f picks to tree (made by tree_init; finished here) and their sums to meta. */
-int query_one(struct catalog *c, const struct filter *f, const struct catalog_trace *t, const struct query_options *o,
-              struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
+/* Adds the samples of one trace that f picks to tree (made by tree_init; finished here) and their sums to
+ * meta. */
+int query_one(struct catalog *c, const struct filter *f, const struct catalog_trace *t,
+              const struct query_options *o, struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
 /* The same for all traces that match f. *ret_found: whether any did. */
 int query_all(struct catalog *c, const struct filter *f, const struct query_options *o, struct tree *tree,
               struct tree_meta *meta, bool *ret_found, struct dvt_err *err);
@@ -36,8 +38,8 @@ int query_all(struct catalog *c, const struct filter *f, const struct query_opti
 /* ---- for query_columns.c and tests ---- */
 
 /* The trace of one row, if the filter's times take it; tree_finish is the caller's. */
-int query_row(struct catalog *c, struct catalog_source row, const struct filter *f, const struct query_options *o,
-              struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
+int query_row(struct catalog *c, struct catalog_source row, const struct filter *f,
+              const struct query_options *o, struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
 void query_sum_event(struct tree_meta *meta, struct dvt_str event);
 void query_sum_trace(struct tree_meta *meta, int64_t start_ns, uint64_t duration_ns);
 /* One decoded chunk; labels are those of its whole trace. 0 or DVT_ENOMEM. tree_finish is the caller's. */

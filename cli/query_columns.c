@@ -1,6 +1,6 @@
 /*
- * query_columns: which chunks are answered by which column file, and which are read from their segment: traces of several
- * parts, and chunks younger than the file while they are few. See query_columns.h.
+ * query_columns: which chunks are answered by which column file, and which are read from their segment:
+ * traces of several parts, and chunks younger than the file while they are few. See query_columns.h.
  */
 #include "query_columns.h"
 #include "alloc.h"
@@ -20,7 +20,7 @@ struct row { /* of the index: one chunk */
 struct scan {
     struct row *rows; /* by segment, offset */
     size_t n, cap;
-    int64_t *several;  /* [n_several] traces of several parts, sorted, each once */
+    int64_t *several; /* [n_several] traces of several parts, sorted, each once */
     size_t n_several;
 };
 struct job {
@@ -57,7 +57,8 @@ static void find_several(struct scan *s)
     }
     qsort(traces, s->n, sizeof *traces, by_trace);
     for (size_t i = 1; i < s->n; i++) {
-        bool again = traces[i] == traces[i - 1], known = s->n_several && traces[s->n_several - 1] == traces[i];
+        bool again = traces[i] == traces[i - 1],
+             known = s->n_several && traces[s->n_several - 1] == traces[i];
         if (again && !known) {
             traces[s->n_several++] = traces[i]; /* behind what is still to be read: n_several <= i / 2 */
         }
@@ -79,16 +80,20 @@ static int scan_chunks(struct job *j, struct dvt_err *err)
 {
     struct scan *s = &j->scan;
     sqlite3_stmt *st;
-    int step, rc = catalog_prepare(j->c, j->store,
-                                   "SELECT trace_id, segment, offset, bytes, digest FROM chunks ORDER BY segment, offset", &st, err);
+    int step,
+        rc = catalog_prepare(
+            j->c, j->store,
+            "SELECT trace_id, segment, offset, bytes, digest FROM chunks ORDER BY segment, offset", &st, err);
     if (rc) {
         return rc;
     }
     while ((step = sqlite3_step(st)) == SQLITE_ROW) {
         alloc_grow(&s->rows, &s->cap, s->n + 1, sizeof *s->rows);
         struct row *r = &s->rows[s->n++];
-        *r = (struct row){.trace = sqlite3_column_int64(st, 0), .segment = (uint32_t)sqlite3_column_int64(st, 1),
-                          .offset = (uint64_t)sqlite3_column_int64(st, 2), .bytes = (uint32_t)sqlite3_column_int64(st, 3)};
+        *r = (struct row){.trace = sqlite3_column_int64(st, 0),
+                          .segment = (uint32_t)sqlite3_column_int64(st, 1),
+                          .offset = (uint64_t)sqlite3_column_int64(st, 2),
+                          .bytes = (uint32_t)sqlite3_column_int64(st, 3)};
         if (sqlite3_column_bytes(st, 4) >= (int)sizeof r->digest) {
             memcpy(&r->digest, sqlite3_column_blob(st, 4), sizeof r->digest);
         }
@@ -116,7 +121,10 @@ static void read_directly(struct job *j, int64_t trace)
 
 static struct catalog_chunk where_of(const struct job *j, const struct row *r)
 {
-    struct catalog_chunk where = {.store = j->store, .segment = r->segment, .offset = r->offset, .bytes = r->bytes,
+    struct catalog_chunk where = {.store = j->store,
+                                  .segment = r->segment,
+                                  .offset = r->offset,
+                                  .bytes = r->bytes,
                                   .trace_row = r->trace};
     memcpy(where.digest, &r->digest, sizeof r->digest);
     return where;
@@ -138,7 +146,8 @@ static int build_chunk(struct job *j, struct columns_builder *b, const struct ro
     return rc;
 }
 
-static int build(struct job *j, const struct row *rows, size_t n, struct columns_file *ret, struct dvt_err *err)
+static int build(struct job *j, const struct row *rows, size_t n, struct columns_file *ret,
+                 struct dvt_err *err)
 {
     struct columns_builder *b = columns_builder_new();
     int rc = 0;
@@ -155,8 +164,10 @@ static int build(struct job *j, const struct row *rows, size_t n, struct columns
     return rc;
 }
 
-/* Marks the file's chunks that are still what the index says; returns how many rows of the index it does not know. */
-static size_t match(const struct columns_view *v, const struct row *rows, size_t n, bool *is_live, bool *is_known)
+/* Marks the file's chunks that are still what the index says; returns how many rows of the index it does not
+ * know. */
+static size_t match(const struct columns_view *v, const struct row *rows, size_t n, bool *is_live,
+                    bool *is_known)
 {
     size_t unknown = 0;
     uint32_t k = 0;
@@ -165,7 +176,8 @@ static size_t match(const struct columns_view *v, const struct row *rows, size_t
         while (k < v->n_chunks && v->chunks[k].offset < rows[i].offset) {
             k++;
         }
-        is_known[i] = k < v->n_chunks && v->chunks[k].offset == rows[i].offset && v->chunks[k].digest == rows[i].digest;
+        is_known[i] =
+            k < v->n_chunks && v->chunks[k].offset == rows[i].offset && v->chunks[k].digest == rows[i].digest;
         if (is_known[i]) {
             is_live[k] = true;
         }
@@ -174,9 +186,10 @@ static size_t match(const struct columns_view *v, const struct row *rows, size_t
     return unknown;
 }
 
-/* Chunks that columns do not answer go to the direct list; the file's chunks of traces that meanwhile have more parts too. */
-static void divide(struct job *j, const struct columns_view *v, const struct row *rows, size_t n, bool *is_live,
-                   const bool *is_known)
+/* Chunks that columns do not answer go to the direct list; the file's chunks of traces that meanwhile have
+ * more parts too. */
+static void divide(struct job *j, const struct columns_view *v, const struct row *rows, size_t n,
+                   bool *is_live, const bool *is_known)
 {
     uint32_t k = 0;
     for (size_t i = 0; i < n; i++) {
@@ -236,7 +249,8 @@ static int read_direct(struct job *j, struct dvt_err *err)
     }
     for (size_t i = 0; i < j->n_direct && rc == 0; i++) {
         if (i == 0 || j->direct[i] != j->direct[i - 1]) {
-            rc = query_row(j->c, (struct catalog_source){j->store, j->direct[i]}, j->f, j->o, j->tree, j->meta, err);
+            rc = query_row(j->c, (struct catalog_source){j->store, j->direct[i]}, j->f, j->o, j->tree,
+                           j->meta, err);
         }
     }
     return rc;

@@ -11,7 +11,8 @@ bool query_columns_can(const struct filter *f, const struct query_options *o);
 int query_columns(struct catalog *c, const struct filter *f, const struct query_options *o, struct tree *tree,
                   struct tree_meta *meta, struct dvt_err *err);
 
-/* Adds what f picks of a view. is_live[n_chunks]: chunks that are still in the store and not read another way. */
+/* Adds what f picks of a view. is_live[n_chunks]: chunks that are still in the store and not read another
+ * way. */
 void query_columns_fold(const struct columns_view *v, const bool *is_live, const struct filter *f,
                         const struct query_options *o, struct tree *tree, struct tree_meta *meta);
 

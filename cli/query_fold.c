@@ -1,6 +1,6 @@
 /*
- * query_fold: the samples of a column view that a filter picks, added to a tree. Weights are summed per trie node first: one
- * pass over the samples, one backwards and one forwards over the nodes.
+ * query_fold: the samples of a column view that a filter picks, added to a tree. Weights are summed per trie
+ * node first: one pass over the samples, one backwards and one forwards over the nodes.
  */
 #include "alloc.h"
 #include "query_columns.h"
@@ -14,7 +14,7 @@ enum { NODE_MANAGED = 1, NODE_NO_STACK = 2 }; /* a managed frame, a "[no stack" 
 struct fold_node {
     uint64_t self_ns, total_ns;
     uint32_t samples;
-    uint32_t out;   /* the tree's node */
+    uint32_t out; /* the tree's node */
     uint32_t flags;
 };
 struct fold {
@@ -23,10 +23,10 @@ struct fold {
     const struct query_options *o;
     struct tree *tree;
     struct tree_meta *meta;
-    bool *contexts;           /* [n_contexts] picked */
-    struct fold_node *nodes;  /* [n_nodes] */
-    uint32_t event;           /* the string told last; UINT32_MAX none */
-    struct tree_key *frames;  /* [n_frames], interned when first used: name.p is NULL before */
+    bool *contexts;          /* [n_contexts] picked */
+    struct fold_node *nodes; /* [n_nodes] */
+    uint32_t event;          /* the string told last; UINT32_MAX none */
+    struct tree_key *frames; /* [n_frames], interned when first used: name.p is NULL before */
 };
 
 /* ---- which contexts ---- */
@@ -66,7 +66,8 @@ static void keep_labels(struct fold *d)
     for (size_t k = 0; k < d->f->n_labels; k++) {
         bool *ok = match_labels(d->v, &d->f->labels[k]);
         for (uint32_t i = 0; i < d->v->n_contexts; i++) {
-            d->contexts[i] = d->contexts[i] && any_of(d->v->label_set_ends, d->v->label_ids, d->v->contexts[i].labels, ok);
+            d->contexts[i] =
+                d->contexts[i] && any_of(d->v->label_set_ends, d->v->label_ids, d->v->contexts[i].labels, ok);
         }
         free(ok);
     }
@@ -90,7 +91,8 @@ static void match_contexts(struct fold *d)
 
 /* ---- samples ---- */
 
-static void fold_samples(struct fold *d, uint32_t from, uint32_t to, uint64_t *ret_samples, uint64_t *ret_shared)
+static void fold_samples(struct fold *d, uint32_t from, uint32_t to, uint64_t *ret_samples,
+                         uint64_t *ret_shared)
 {
     const struct columns_view *v = d->v;
     uint64_t samples = 0, shared = 0;

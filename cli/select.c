@@ -48,7 +48,8 @@ void select_up_fini(struct select_up *u)
     free(u->rows);
 }
 
-/* Any scope of the parent span: those of one span match or fail alike but for their tag, which holds the span too. */
+/* Any scope of the parent span: those of one span match or fail alike but for their tag, which holds the span
+ * too. */
 uint32_t select_up(const struct select_up *u, const struct dvt_chunk *c, uint32_t scope)
 {
     const struct dvt_chunk_scope *s = &c->scopes[scope];
@@ -63,7 +64,8 @@ uint32_t select_up(const struct select_up *u, const struct dvt_chunk *c, uint32_
 }
 
 /* Leaves ok[] set only for scopes that satisfy the claim or lie under one that does. */
-static void keep_under(claim *holds, const struct filter *f, const struct dvt_chunk *c, const struct select_up *up, bool *ok)
+static void keep_under(claim *holds, const struct filter *f, const struct dvt_chunk *c,
+                       const struct select_up *up, bool *ok)
 {
     bool *self = alloc_array(c->n_scopes, sizeof *self);
     for (uint32_t i = 0; i < c->n_scopes; i++) {
@@ -97,17 +99,20 @@ static void keep_spans(struct select *s, const struct filter *f, const struct dv
     select_up_fini(&up);
 }
 
-static bool has_label(const struct filter_label *want, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n)
+static bool has_label(const struct filter_label *want, const struct dvt_trace_labels *labels,
+                      const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (dvt_str_eq(dvt_label_key(labels, ids[i]), want->key) && filter_glob(want->value, dvt_label_value(labels, ids[i]))) {
+        if (dvt_str_eq(dvt_label_key(labels, ids[i]), want->key) &&
+            filter_glob(want->value, dvt_label_value(labels, ids[i]))) {
             return true;
         }
     }
     return false;
 }
 
-bool select_labels(const struct filter *f, const struct dvt_trace_labels *labels, const uint32_t *ids, size_t n)
+bool select_labels(const struct filter *f, const struct dvt_trace_labels *labels, const uint32_t *ids,
+                   size_t n)
 {
     for (size_t i = 0; i < f->n_labels; i++) {
         if (!has_label(&f->labels[i], labels, ids, n)) {
@@ -117,7 +122,8 @@ bool select_labels(const struct filter *f, const struct dvt_trace_labels *labels
     return true;
 }
 
-static int keep_labels(struct select *s, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels)
+static int keep_labels(struct select *s, const struct filter *f, const struct dvt_chunk *c,
+                       struct dvt_trace_labels *labels)
 {
     struct dvt_label_sets sets;
     int rc = dvt_labels_effective(labels, c, &sets);
@@ -138,7 +144,8 @@ static int keep_labels(struct select *s, const struct filter *f, const struct dv
     return 0;
 }
 
-int select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c, struct dvt_trace_labels *labels)
+int select_init(struct select *ret, const struct filter *f, const struct dvt_chunk *c,
+                struct dvt_trace_labels *labels)
 {
     ret->scopes = alloc_array(c->n_scopes, sizeof *ret->scopes);
     ret->processes = alloc_array(c->n_processes, sizeof *ret->processes);

@@ -27,7 +27,8 @@ int state_new(struct dvt_str json, struct state **ret, struct dvt_err *err)
     sqlite3_stmt *st = NULL;
     if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL) ||
         sqlite3_prepare_v2(db, "SELECT json_extract(?1, ?2)", -1, &st, NULL)) {
-        int code = dvt_fail(err, DVT_EIO, 0, "SQLite without JSON: %s", db ? sqlite3_errmsg(db) : "out of memory");
+        int code =
+            dvt_fail(err, DVT_EIO, 0, "SQLite without JSON: %s", db ? sqlite3_errmsg(db) : "out of memory");
         sqlite3_close(db);
         return code;
     }
@@ -131,7 +132,8 @@ void state_texts(struct state *s, const char *path, void (*fn)(void *ctx, struct
 
 int64_t state_ledger_gap(struct state *s, const char *path)
 {
-    static const char *const parts[] = {"joined", "outside", "ambiguous", "pending", "lost_queue", "lost_end"};
+    static const char *const parts[] = {"joined",  "outside",    "ambiguous",
+                                        "pending", "lost_queue", "lost_end"};
     char field[128];
     snprintf(field, sizeof field, "%s.samples", path);
     int64_t gap = (int64_t)state_u64(s, field);

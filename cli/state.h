@@ -1,5 +1,6 @@
 /*
- * state: reads the daemon's JSON. SQLite's JSON functions do the parsing: it is here anyway, and hostile input is its trade.
+ * state: reads the daemon's JSON. SQLite's JSON functions do the parsing: it is here anyway, and hostile
+ * input is its trade.
  */
 #ifndef STATE_H
 #define STATE_H
@@ -28,7 +29,8 @@ void state_free_items(struct state **items, size_t n);
 /* Texts of the array at path: calls fn for each. */
 void state_texts(struct state *s, const char *path, void (*fn)(void *ctx, struct dvt_str text), void *ctx);
 
-/* What is missing of the ledger's identity at path ("$.totals"): samples not accounted for (negative: counted twice). */
+/* What is missing of the ledger's identity at path ("$.totals"): samples not accounted for (negative: counted
+ * twice). */
 int64_t state_ledger_gap(struct state *s, const char *path);
 
 #endif

@@ -53,9 +53,9 @@ struct term term_of(int fd)
 const char *term_on(const struct term *t, enum term_style s)
 {
     static const char *const codes[] = {
-        [TERM_PLAIN] = "", [TERM_BOLD] = "\033[1m", [TERM_DIM] = "\033[2m", [TERM_HOT] = "\033[1;31m",
-        [TERM_WARM] = "\033[33m", [TERM_GOOD] = "\033[32m", [TERM_BAD] = "\033[31m", [TERM_NAME] = "\033[36m",
-        [TERM_PLACE] = "\033[2m",
+        [TERM_PLAIN] = "",         [TERM_BOLD] = "\033[1m",  [TERM_DIM] = "\033[2m",
+        [TERM_HOT] = "\033[1;31m", [TERM_WARM] = "\033[33m", [TERM_GOOD] = "\033[32m",
+        [TERM_BAD] = "\033[31m",   [TERM_NAME] = "\033[36m", [TERM_PLACE] = "\033[2m",
     };
     return t->colour ? codes[s] : "";
 }

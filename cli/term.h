@@ -10,7 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum term_style { TERM_PLAIN, TERM_BOLD, TERM_DIM, TERM_HOT, TERM_WARM, TERM_GOOD, TERM_BAD, TERM_NAME, TERM_PLACE };
+enum term_style {
+    TERM_PLAIN,
+    TERM_BOLD,
+    TERM_DIM,
+    TERM_HOT,
+    TERM_WARM,
+    TERM_GOOD,
+    TERM_BAD,
+    TERM_NAME,
+    TERM_PLACE
+};
 
 struct term {
     bool colour;

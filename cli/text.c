@@ -73,7 +73,8 @@ size_t text_put(FILE *out, struct dvt_str s, size_t max_columns)
         size_t length = text_decode(s.p + i, s.n - i, &code);
         bool escaped = length == 0 || is_control(code);
         size_t width = escaped ? 4 : 1;
-        if (max_columns && columns + width > max_columns - 1 && !(i + (length ? length : 1) == s.n && width == 1)) {
+        if (max_columns && columns + width > max_columns - 1 &&
+            !(i + (length ? length : 1) == s.n && width == 1)) {
             fputs("…", out);
             return columns + 1;
         }

@@ -14,7 +14,8 @@
 /* Length in bytes of the UTF-8 character at p[0..n), 0 if it is none. *ret_code: the code point. */
 size_t text_decode(const char *p, size_t n, uint32_t *ret_code);
 
-/* Appends s neutralised to out, at most max_columns characters wide (0: no bound), then "…"; returns the columns written. */
+/* Appends s neutralised to out, at most max_columns characters wide (0: no bound), then "…"; returns the
+ * columns written. */
 size_t text_put(FILE *out, struct dvt_str s, size_t max_columns);
 /* The same into memory; the caller frees. */
 char *text_safe(struct dvt_str s, size_t max_columns);
@@ -30,7 +31,8 @@ void text_count(uint64_t n, char out[TEXT_NUMBER_MAX]);
 /* Local time "2026-11-30 21:04:11.123"; iso: UTC "2026-11-30T21:04:11.123456789Z". */
 void text_time(int64_t unix_ns, bool iso, char out[40]);
 
-/* Half the width of the 95% interval of a share p seen in n samples: 1.96 * sqrt(p (1 - p) / n); 1 for n = 0. */
+/* Half the width of the 95% interval of a share p seen in n samples: 1.96 * sqrt(p (1 - p) / n); 1 for n = 0.
+ */
 double text_interval95(double share, uint64_t n_samples);
 /* Too few samples to say much: fewer than 20 in all, or fewer than 5 in the part. */
 bool text_too_few(uint64_t part, uint64_t total);

@@ -10,11 +10,15 @@ void tree_init(struct tree *t)
 {
     *t = (struct tree){.strings = intern_new()};
     alloc_grow(&t->nodes, &t->cap_nodes, 64, sizeof *t->nodes);
-    t->nodes[0] = (struct tree_node){.parent = TREE_NONE, .first_child = TREE_NONE, .next_sibling = TREE_NONE,
-                                     .kind = TREE_ROOT, .name = dvt_str("all")};
+    t->nodes[0] = (struct tree_node){.parent = TREE_NONE,
+                                     .first_child = TREE_NONE,
+                                     .next_sibling = TREE_NONE,
+                                     .kind = TREE_ROOT,
+                                     .name = dvt_str("all")};
     t->n_nodes = 1;
     t->table_size = 256;
-    t->table = alloc_array(t->table_size, sizeof *t->table); /* 0, the root, is nobody's child: it marks a free slot */
+    t->table = alloc_array(t->table_size,
+                           sizeof *t->table); /* 0, the root, is nobody's child: it marks a free slot */
 }
 
 void tree_fini(struct tree *t)
@@ -37,8 +41,8 @@ static size_t slot_of(const struct tree *t, uint32_t parent, const struct tree_n
 
 static bool is_same(const struct tree_node *a, const struct tree_node *b)
 {
-    return a->parent == b->parent && a->name.p == b->name.p && a->module.p == b->module.p && a->file.p == b->file.p &&
-           a->kind == b->kind && a->frame_kind == b->frame_kind;
+    return a->parent == b->parent && a->name.p == b->name.p && a->module.p == b->module.p &&
+           a->file.p == b->file.p && a->kind == b->kind && a->frame_kind == b->frame_kind;
 }
 
 static void grow_table(struct tree *t)
@@ -87,8 +91,13 @@ uint32_t tree_child(struct tree *t, uint32_t parent, const struct tree_key *key)
 
 uint32_t tree_child_interned(struct tree *t, uint32_t parent, const struct tree_key *key)
 {
-    struct tree_node node = {.parent = parent, .first_child = TREE_NONE, .kind = key->kind, .frame_kind = key->frame_kind,
-                             .name = key->name, .module = key->module, .file = key->file};
+    struct tree_node node = {.parent = parent,
+                             .first_child = TREE_NONE,
+                             .kind = key->kind,
+                             .frame_kind = key->frame_kind,
+                             .name = key->name,
+                             .module = key->module,
+                             .file = key->file};
     size_t slot = slot_of(t, parent, &node);
     for (; t->table[slot]; slot = (slot + 1) & (t->table_size - 1)) {
         if (is_same(&t->nodes[t->table[slot]], &node)) {
@@ -181,7 +190,8 @@ void tree_finish(struct tree *t)
 
 static bool is_function_of(const struct tree_node *a, const struct tree_node *b)
 {
-    return a->kind == TREE_FRAME && a->name.p == b->name.p && a->module.p == b->module.p && a->file.p == b->file.p;
+    return a->kind == TREE_FRAME && a->name.p == b->name.p && a->module.p == b->module.p &&
+           a->file.p == b->file.p;
 }
 
 static bool is_recursive(const struct tree *t, uint32_t node)
@@ -213,8 +223,8 @@ static int by_function(const void *a, const void *b, void *nodes)
 static struct tree_function sum_function(const struct tree *t, const uint32_t *nodes, size_t n)
 {
     const struct tree_node *first = &t->nodes[nodes[0]];
-    struct tree_function f = {.name = first->name, .module = first->module, .file = first->file,
-                              .frame_kind = first->frame_kind};
+    struct tree_function f = {
+        .name = first->name, .module = first->module, .file = first->file, .frame_kind = first->frame_kind};
     uint64_t best = 0;
     for (size_t i = 0; i < n; i++) {
         const struct tree_node *node = &t->nodes[nodes[i]];

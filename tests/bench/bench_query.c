@@ -2,9 +2,11 @@
  * bench_query: questions to a store of 100,000 traces with 1.2 million samples.
  *
  *   one trace: wall time of the process `dovetail flame ID -f folded`, median of 21
- *   one tenant: 1.1 million samples in 91,667 traces filtered and folded, likewise, first (no column file) and after
+ *   one tenant: 1.1 million samples in 91,667 traces filtered and folded, likewise, first (no column file)
+ * and after
  *
- * For scale in the same run: /bin/true as a process, and a memcpy of the segments' bytes. Usage: bench_query [TRACES]
+ * For scale in the same run: /bin/true as a process, and a memcpy of the segments' bytes. Usage: bench_query
+ * [TRACES]
  */
 #include "../cli/fixture.h"
 
@@ -70,7 +72,8 @@ static void make_stack(unsigned n, char *out, size_t cap)
     unsigned state = n * 2654435761u;
     for (int d = 0; d < DEPTH; d++) {
         unsigned f = d < 6 ? (unsigned)d : (state >> (d % 13)) % 400 + (unsigned)d;
-        at += (size_t)snprintf(out + at, cap - at, "%sfunction_%u@module_%u.py:%u", d ? ";" : "", f, f % 40, f % 300 + 1);
+        at += (size_t)snprintf(out + at, cap - at, "%sfunction_%u@module_%u.py:%u", d ? ";" : "", f, f % 40,
+                               f % 300 + 1);
     }
 }
 
@@ -79,9 +82,11 @@ static void add_trace(struct fixture_store *s, unsigned i)
     char id[DVT_TRACE_HEX + 1], stack[4096], labels[64];
     snprintf(id, sizeof id, "%08x%08x%016x", i * 2654435761u, i ^ 0x5bd1e995u, i + 1);
     struct fixture *f = fixture_new(id, i * 1000000ull, i * 1000000ull + 50000000 + i % 997 * 100000);
-    uint32_t p = fixture_process(f, 4711, "shop"), t = fixture_thread(f, p, 4711 + i % 8, i % 2 ? "worker-1" : "worker-2");
+    uint32_t p = fixture_process(f, 4711, "shop"),
+             t = fixture_thread(f, p, 4711 + i % 8, i % 2 ? "worker-1" : "worker-2");
     snprintf(labels, sizeof labels, "tenant=%s", i % 12 ? "acme" : "other");
-    uint32_t root = fixture_scope(f, t, DVT_NONE, "GET /cart", labels), inner = fixture_scope(f, t, root, "SELECT", NULL);
+    uint32_t root = fixture_scope(f, t, DVT_NONE, "GET /cart", labels),
+             inner = fixture_scope(f, t, root, "SELECT", NULL);
     for (unsigned k = 0; k < SAMPLES / 2; k++) {
         make_stack((i * 7 + k * k) % STACKS, stack, sizeof stack);
         fixture_samples(f, t, k % 2 ? root : inner, fixture_stack(f, stack), 2);
@@ -97,7 +102,8 @@ static void ask(const char *dovetail, const char *dir)
     const char *nothing[] = {"/bin/true", NULL};
     const char *one[] = {dovetail, "flame", id, "--store", dir, "-f", "folded", NULL};
     const char *list[] = {dovetail, "traces", "--store", dir, "--label", "tenant=other", NULL};
-    const char *tenant[] = {dovetail, "flame", "--store", dir, "--label", "tenant=acme", "-f", "folded", NULL};
+    const char *tenant[] = {dovetail,      "flame", "--store", dir, "--label",
+                            "tenant=acme", "-f",    "folded",  NULL};
     double base = median_ms(nothing), trace = median_ms(one), slowest = median_ms(list);
     printf("process alone (/bin/true)             %8.2f ms\n", base);
     printf("one trace, flame -f folded            %8.2f ms   target 10 ms\n", trace);

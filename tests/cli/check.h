@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-#define CHECK_CONTAINS(text, part)                                                                                    \
-    do {                                                                                                              \
-        if (!strstr((text), (part))) {                                                                                \
-            fprintf(stderr, "\n%s:%d: \"%s\" is not in:\n%s\n", __FILE__, __LINE__, (part), (text));                 \
-            CU_FAIL("a part is missing");                                                                             \
-        } else {                                                                                                      \
-            CU_PASS("contains");                                                                                      \
-        }                                                                                                             \
+#define CHECK_CONTAINS(text, part)                                                                           \
+    do {                                                                                                     \
+        if (!strstr((text), (part))) {                                                                       \
+            fprintf(stderr, "\n%s:%d: \"%s\" is not in:\n%s\n", __FILE__, __LINE__, (part), (text));         \
+            CU_FAIL("a part is missing");                                                                    \
+        } else {                                                                                             \
+            CU_PASS("contains");                                                                             \
+        }                                                                                                    \
     } while (0)
 #define CHECK_LACKS(text, part) CU_ASSERT_PTR_NULL(strstr((text), (part)))
 
@@ -22,10 +22,7 @@ struct check_case {
     const char *name;
     check_test *run;
 };
-#define CASE(f)                                                                                                       \
-    {                                                                                                                 \
-        #f, f                                                                                                         \
-    }
+#define CASE(f) {#f, f}
 
 static inline int check_run(const char *suite, const struct check_case *cases, size_t n)
 {
@@ -40,10 +37,10 @@ static inline int check_run(const char *suite, const struct check_case *cases, s
     CU_cleanup_registry();
     return failures ? 1 : 0;
 }
-#define CHECK_MAIN(suite, cases)                                                                                      \
-    int main(void)                                                                                                    \
-    {                                                                                                                 \
-        return check_run(suite, cases, sizeof cases / sizeof *cases);                                                 \
+#define CHECK_MAIN(suite, cases)                                                                             \
+    int main(void)                                                                                           \
+    {                                                                                                        \
+        return check_run(suite, cases, sizeof cases / sizeof *cases);                                        \
     }
 
 #endif

@@ -9,16 +9,25 @@
 #include <string.h>
 
 /* Unlike assert(3), in every build. */
-#define REQUIRE(claim)                                                                                                \
-    do {                                                                                                              \
-        if (!(claim)) {                                                                                               \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #claim);                                       \
-            abort();                                                                                                  \
-        }                                                                                                             \
+#define REQUIRE(claim)                                                                                       \
+    do {                                                                                                     \
+        if (!(claim)) {                                                                                      \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #claim);                              \
+            abort();                                                                                         \
+        }                                                                                                    \
     } while (0)
 
-enum { MAX_PROCESSES = 8, MAX_THREADS = 64, MAX_FRAMES = 4096, MAX_STACKS = 1024, MAX_STACK_FRAMES = 16384, MAX_SCOPES = 4096,
-       MAX_LABELS = 4096, MAX_SAMPLES = 100000, MAX_TEXTS = 20000 };
+enum {
+    MAX_PROCESSES = 8,
+    MAX_THREADS = 64,
+    MAX_FRAMES = 4096,
+    MAX_STACKS = 1024,
+    MAX_STACK_FRAMES = 16384,
+    MAX_SCOPES = 4096,
+    MAX_LABELS = 4096,
+    MAX_SAMPLES = 100000,
+    MAX_TEXTS = 20000
+};
 
 struct fixture {
     struct dvt_chunk c;
@@ -84,9 +93,12 @@ void fixture_free(struct fixture *f)
 uint32_t fixture_process(struct fixture *f, uint32_t pid, const char *service)
 {
     REQUIRE(f->c.n_processes < MAX_PROCESSES);
-    f->c.processes[f->c.n_processes] =
-        (struct dvt_chunk_process){.pid = pid, .start_ticks = pid, .service = keep_text(f, service), .program = dvt_str("app"),
-                                   .runtime = dvt_str("python"), .runtime_version = dvt_str("3.11.7")};
+    f->c.processes[f->c.n_processes] = (struct dvt_chunk_process){.pid = pid,
+                                                                  .start_ticks = pid,
+                                                                  .service = keep_text(f, service),
+                                                                  .program = dvt_str("app"),
+                                                                  .runtime = dvt_str("python"),
+                                                                  .runtime_version = dvt_str("3.11.7")};
     return f->c.n_processes++;
 }
 
@@ -109,7 +121,8 @@ static void add_labels(struct fixture *f, struct dvt_chunk_scope *s, const char 
     }
 }
 
-uint32_t fixture_scope(struct fixture *f, uint32_t thread, uint32_t parent, const char *name, const char *labels)
+uint32_t fixture_scope(struct fixture *f, uint32_t thread, uint32_t parent, const char *name,
+                       const char *labels)
 {
     char tag[1200], trace[DVT_TRACE_HEX + 1];
     uint32_t i = f->c.n_scopes;
@@ -117,8 +130,13 @@ uint32_t fixture_scope(struct fixture *f, uint32_t thread, uint32_t parent, cons
     struct dvt_chunk_scope *s = &f->c.scopes[i];
     dvt_trace_id_format(&f->c.trace, trace);
     snprintf(tag, sizeof tag, "%s/%016x/%s", trace, i + 1, name);
-    *s = (struct dvt_chunk_scope){.thread = thread, .parent = parent, .serial = i + 1, .start_ns = f->c.start_ns,
-                                  .end_ns = f->c.end_ns, .name = keep_text(f, name), .tag = keep_text(f, tag),
+    *s = (struct dvt_chunk_scope){.thread = thread,
+                                  .parent = parent,
+                                  .serial = i + 1,
+                                  .start_ns = f->c.start_ns,
+                                  .end_ns = f->c.end_ns,
+                                  .name = keep_text(f, name),
+                                  .tag = keep_text(f, tag),
                                   .flags = parent == DVT_NONE && i == 0 ? DVT_SCOPE_ROOT : 0};
     s->span.b[6] = (uint8_t)((i + 1) >> 8);
     s->span.b[7] = (uint8_t)(i + 1);
@@ -188,7 +206,8 @@ void fixture_samples(struct fixture *f, uint32_t thread, uint32_t scope, uint32_
     for (uint32_t i = 0; i < n; i++) {
         REQUIRE(c->n_samples < MAX_SAMPLES);
         uint64_t time_ns = c->start_ns + (c->end_ns - c->start_ns) * c->n_samples / MAX_SAMPLES;
-        c->samples[c->n_samples++] = (struct dvt_chunk_sample){thread, scope, stack, time_ns, FIXTURE_PERIOD_NS};
+        c->samples[c->n_samples++] =
+            (struct dvt_chunk_sample){thread, scope, stack, time_ns, FIXTURE_PERIOD_NS};
         c->ledger.samples++;
     }
 }

@@ -1,7 +1,8 @@
 /*
  * fixture: traces for tests of the command line, in a few lines each.
  *
- * Stacks are written root first, frames joined by ';', each "name@module:line"; a leading '~' makes it native, '!' special,
+ * Stacks are written root first, frames joined by ';', each "name@module:line"; a leading '~' makes it
+ * native, '!' special,
  * '%' a kernel frame, else it is managed: "main@app.py:10;~sqlite3_step@libsqlite3.so.0".
  */
 #ifndef FIXTURE_H
@@ -19,15 +20,18 @@ struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t e
 void fixture_free(struct fixture *f);
 uint32_t fixture_process(struct fixture *f, uint32_t pid, const char *service);
 uint32_t fixture_thread(struct fixture *f, uint32_t process, uint32_t tid, const char *name);
-/* Over the whole trace; labels "k=v,k=v" or NULL. The span id is the scope's number + 1. parent: DVT_NONE for a root. */
-uint32_t fixture_scope(struct fixture *f, uint32_t thread, uint32_t parent, const char *name, const char *labels);
+/* Over the whole trace; labels "k=v,k=v" or NULL. The span id is the scope's number + 1. parent: DVT_NONE for
+ * a root. */
+uint32_t fixture_scope(struct fixture *f, uint32_t thread, uint32_t parent, const char *name,
+                       const char *labels);
 uint32_t fixture_stack(struct fixture *f, const char *stack);
 /* n samples of one period each. */
 void fixture_samples(struct fixture *f, uint32_t thread, uint32_t scope, uint32_t stack, uint32_t n);
 /* Valid until the next call that adds something. */
 struct dvt_chunk *fixture_chunk(struct fixture *f);
 
-/* A new, empty store in a fresh folder under /tmp; the path is kept until fixture_store_free, which removes it. */
+/* A new, empty store in a fresh folder under /tmp; the path is kept until fixture_store_free, which removes
+ * it. */
 struct fixture_store;
 struct fixture_store *fixture_store_new(void);
 const char *fixture_store_dir(const struct fixture_store *s);

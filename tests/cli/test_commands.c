@@ -16,8 +16,8 @@ static char output[1 << 20];
 static int run(const char *args)
 {
     char command[2048];
-    snprintf(command, sizeof command, "STORE=%s; dovetail() { '%s/bin/dovetail' \"$@\"; }; %s", fixture_store_dir(store), BINARY_DIR,
-             args);
+    snprintf(command, sizeof command, "STORE=%s; dovetail() { '%s/bin/dovetail' \"$@\"; }; %s",
+             fixture_store_dir(store), BINARY_DIR, args);
     FILE *p = popen(command, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     size_t n = fread(output, 1, sizeof output - 1, p);
@@ -54,7 +54,8 @@ static void test_no_command_prints_the_usage(void)
     CU_ASSERT_EQUAL(run("dovetail"), 0);
     CHECK_CONTAINS(output, "usage: dovetail COMMAND");
     CHECK_CONTAINS(output, "exit codes");
-    static const char *const names[] = {"run", "status", "traces", "trace", "flame", "tags", "verify", "doctor"};
+    static const char *const names[] = {"run",   "status", "traces", "trace",
+                                        "flame", "tags",   "verify", "doctor"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char command[64];
         snprintf(command, sizeof command, "dovetail %s --help", names[i]);
@@ -108,7 +109,8 @@ static void test_traces_lists_slowest_first(void)
     CHECK_CONTAINS(output, "tenant=acme");
     CU_ASSERT_EQUAL(run("dovetail traces --store $STORE --slowest 1 2>&1"), 0);
     CHECK_LACKS(output, ID_B);
-    CU_ASSERT_EQUAL(run("dovetail traces --store $STORE --min-duration 200ms --name 'GET*' --service sh?p 2>&1"), 0);
+    CU_ASSERT_EQUAL(
+        run("dovetail traces --store $STORE --min-duration 200ms --name 'GET*' --service sh?p 2>&1"), 0);
     CHECK_LACKS(output, ID_B);
     CU_ASSERT_EQUAL(run("dovetail traces --store $STORE --tag '*cart*' 2>&1"), 0);
     CHECK_LACKS(output, ID_B);
@@ -118,20 +120,24 @@ static void test_traces_lists_slowest_first(void)
 
 static void test_json_is_one_valid_object_a_line(void)
 {
-    CU_ASSERT_EQUAL(run("dovetail traces --store $STORE --json | python3 -c '\n"
-                        "import json,sys\n"
-                        "v=[json.loads(l) for l in sys.stdin]\n"
-                        "print(len(v), sorted(v[0]), v[0][\"duration_ns\"], v[0][\"labels\"], v[0][\"services\"])'"),
-                    0);
+    CU_ASSERT_EQUAL(
+        run("dovetail traces --store $STORE --json | python3 -c '\n"
+            "import json,sys\n"
+            "v=[json.loads(l) for l in sys.stdin]\n"
+            "print(len(v), sorted(v[0]), v[0][\"duration_ns\"], v[0][\"labels\"], v[0][\"services\"])'"),
+        0);
     CHECK_CONTAINS(output, "2 [");
     CHECK_CONTAINS(output, "290000000 {'tenant': 'acme'} ['shop']");
-    static const char *const names[] = {"trace_id", "start_unix_ns", "duration_ns", "on_cpu_ns", "blocked_ns", "runnable_ns",
-                                        "samples", "services", "root_name", "labels"};
+    static const char *const names[] = {"trace_id",   "start_unix_ns", "duration_ns", "on_cpu_ns",
+                                        "blocked_ns", "runnable_ns",   "samples",     "services",
+                                        "root_name",  "labels"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK_CONTAINS(output, names[i]);
     }
-    CU_ASSERT_EQUAL(run("dovetail flame " ID_B " --store $STORE -f json | python3 -m json.tool >/dev/null"), 0);
-    CU_ASSERT_EQUAL(run("dovetail trace " ID_B " --store $STORE --json | python3 -m json.tool >/dev/null"), 0);
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_B " --store $STORE -f json | python3 -m json.tool >/dev/null"),
+                    0);
+    CU_ASSERT_EQUAL(run("dovetail trace " ID_B " --store $STORE --json | python3 -m json.tool >/dev/null"),
+                    0);
     CU_ASSERT_EQUAL(run("dovetail tags --store $STORE --json | python3 -m json.tool >/dev/null"), 0);
     CU_ASSERT_EQUAL(run("dovetail doctor --json | head -1 | python3 -m json.tool >/dev/null"), 0);
 }
@@ -162,8 +168,9 @@ static void test_folded_is_microseconds_root_first(void)
 
 static void test_hostile_names_send_nothing_to_the_terminal(void)
 {
-    static const char *const commands[] = {"traces --store $STORE", "flame " ID_B " --store $STORE", "trace " ID_B " --store $STORE",
-                                           "tags --tags --store $STORE", "flame " ID_B " --store $STORE -f folded"};
+    static const char *const commands[] = {"traces --store $STORE", "flame " ID_B " --store $STORE",
+                                           "trace " ID_B " --store $STORE", "tags --tags --store $STORE",
+                                           "flame " ID_B " --store $STORE -f folded"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char command[256];
         snprintf(command, sizeof command, "dovetail %s --color=never 2>&1", commands[i]);
@@ -193,11 +200,13 @@ static void test_a_reader_that_leaves_ends_it_quietly(void)
 
 static void test_jfr_is_the_chunks_as_they_were_recorded(void)
 {
-    CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE -o $STORE/x.jfr && head -c 4 $STORE/x.jfr"), 0);
-    CHECK_CONTAINS(output, "FLR");
-    CU_ASSERT_EQUAL(run("dovetail flame --store $STORE -f jfr | cmp - $STORE/segments/00000001.jfr && echo same || "
-                        "dovetail flame --store $STORE -f jfr | wc -c"),
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE -o $STORE/x.jfr && head -c 4 $STORE/x.jfr"),
                     0);
+    CHECK_CONTAINS(output, "FLR");
+    CU_ASSERT_EQUAL(
+        run("dovetail flame --store $STORE -f jfr | cmp - $STORE/segments/00000001.jfr && echo same || "
+            "dovetail flame --store $STORE -f jfr | wc -c"),
+        0);
     CHECK_CONTAINS(output, "same"); /* slowest first is the order they were written in */
 }
 
@@ -224,23 +233,32 @@ static void test_verify_finds_a_flipped_bit_and_an_orphan(void)
     CU_ASSERT_EQUAL(run("dovetail verify --store $STORE 2>&1"), 0);
     CHECK_CONTAINS(output, "2 chunks");
     CHECK_CONTAINS(output, "all as written");
-    CU_ASSERT_EQUAL(run("cp -r $STORE $STORE.copy; cd $STORE.copy; printf X | dd of=segments/00000001.jfr bs=1 seek=2500 conv=notrunc "
-                        "2>/dev/null; echo stray > segments/00000099.jfr; dovetail verify --store . 2>&1; code=$?; "
-                        "dovetail flame --store . -f folded >/dev/null 2>&1; rm -r $STORE.copy; exit $code"),
-                    4);
+    CU_ASSERT_EQUAL(
+        run("cp -r $STORE $STORE.copy; cd $STORE.copy; printf X | dd of=segments/00000001.jfr bs=1 seek=2500 "
+            "conv=notrunc "
+            "2>/dev/null; echo stray > segments/00000099.jfr; dovetail verify --store . 2>&1; code=$?; "
+            "dovetail flame --store . -f folded >/dev/null 2>&1; rm -r $STORE.copy; exit $code"),
+        4);
     CHECK_CONTAINS(output, "00000001.jfr at 0");
     CHECK_CONTAINS(output, "00000099.jfr: no row");
     CHECK_CONTAINS(output, "2 findings");
 }
 
-static const struct check_case cases[] = {
-    CASE(test_no_command_prints_the_usage), CASE(test_wrong_use_is_exit_code_2_with_a_hint), CASE(test_nothing_matched_is_exit_code_1),
-    CASE(test_what_the_environment_lacks_is_exit_code_3), CASE(test_traces_lists_slowest_first),
-    CASE(test_json_is_one_valid_object_a_line), CASE(test_flame_of_one_trace), CASE(test_folded_is_microseconds_root_first),
-    CASE(test_hostile_names_send_nothing_to_the_terminal), CASE(test_colours_only_when_asked_for),
-    CASE(test_a_reader_that_leaves_ends_it_quietly), CASE(test_jfr_is_the_chunks_as_they_were_recorded),
-    CASE(test_a_failed_output_leaves_no_half_file), CASE(test_tags_count_traces_and_samples),
-    CASE(test_verify_finds_a_flipped_bit_and_an_orphan)};
+static const struct check_case cases[] = {CASE(test_no_command_prints_the_usage),
+                                          CASE(test_wrong_use_is_exit_code_2_with_a_hint),
+                                          CASE(test_nothing_matched_is_exit_code_1),
+                                          CASE(test_what_the_environment_lacks_is_exit_code_3),
+                                          CASE(test_traces_lists_slowest_first),
+                                          CASE(test_json_is_one_valid_object_a_line),
+                                          CASE(test_flame_of_one_trace),
+                                          CASE(test_folded_is_microseconds_root_first),
+                                          CASE(test_hostile_names_send_nothing_to_the_terminal),
+                                          CASE(test_colours_only_when_asked_for),
+                                          CASE(test_a_reader_that_leaves_ends_it_quietly),
+                                          CASE(test_jfr_is_the_chunks_as_they_were_recorded),
+                                          CASE(test_a_failed_output_leaves_no_half_file),
+                                          CASE(test_tags_count_traces_and_samples),
+                                          CASE(test_verify_finds_a_flipped_bit_and_an_orphan)};
 
 int main(void)
 {

@@ -44,7 +44,8 @@ static void test_durations_with_every_unit(void)
 
 static void test_bad_durations_are_refused(void)
 {
-    static const char *const bad[] = {"", "5", "-5s", "5x", "s", "0x10s", "inf s", "1e300s", "5 s", "99999999d", "nan"};
+    static const char *const bad[] = {"",      "5",      "-5s", "5x",        "s",  "0x10s",
+                                      "inf s", "1e300s", "5 s", "99999999d", "nan"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t ns = 42;
         CU_ASSERT_EQUAL(filter_duration(bad[i], &ns), DVT_EINVAL);
@@ -80,9 +81,19 @@ static void test_a_time_without_offset_is_local(void)
 
 static void test_bad_times_are_refused(void)
 {
-    static const char *const bad[] = {"", "yesterday", "2026-13-01T00:00:00Z", "2026-01-01T25:00:00Z", "2026-1-1", "10m",
-                                      "10 ago", "ago", "2026-01-01T00:00:00Zx", "2026-01-01T00:00:00+1:00", "-",
-                                      "20260101T000000Z", "9999999999999999999999999999999999999999999999999999999999999999999"};
+    static const char *const bad[] = {"",
+                                      "yesterday",
+                                      "2026-13-01T00:00:00Z",
+                                      "2026-01-01T25:00:00Z",
+                                      "2026-1-1",
+                                      "10m",
+                                      "10 ago",
+                                      "ago",
+                                      "2026-01-01T00:00:00Zx",
+                                      "2026-01-01T00:00:00+1:00",
+                                      "-",
+                                      "20260101T000000Z",
+                                      "9999999999999999999999999999999999999999999999999999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ns = 42;
         CU_ASSERT_EQUAL(filter_time(bad[i], now_ns, &ns), DVT_EINVAL);
@@ -175,8 +186,10 @@ static void test_a_filter_describes_itself(void)
 }
 
 static const struct check_case cases[] = {
-    CASE(test_durations_with_every_unit), CASE(test_bad_durations_are_refused), CASE(test_times_absolute_and_relative),
-    CASE(test_a_time_without_offset_is_local), CASE(test_bad_times_are_refused), CASE(test_globs),
-    CASE(test_a_glob_of_many_stars_is_quick), CASE(test_tags_by_prefix_and_by_part), CASE(test_labels_need_key_and_value),
-    CASE(test_ids_are_hex), CASE(test_a_filter_describes_itself)};
+    CASE(test_durations_with_every_unit),     CASE(test_bad_durations_are_refused),
+    CASE(test_times_absolute_and_relative),   CASE(test_a_time_without_offset_is_local),
+    CASE(test_bad_times_are_refused),         CASE(test_globs),
+    CASE(test_a_glob_of_many_stars_is_quick), CASE(test_tags_by_prefix_and_by_part),
+    CASE(test_labels_need_key_and_value),     CASE(test_ids_are_hex),
+    CASE(test_a_filter_describes_itself)};
 CHECK_MAIN("filter", cases)

@@ -33,9 +33,16 @@ static void make(struct tree *t)
 
 static struct tree_meta meta_of(void)
 {
-    return (struct tree_meta){.title = "<b>GET /</b>", .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736", .filter = "",
-                              .event = "cpu-clock", .service = "shop", .n_traces = 1, .duration_ns = 100000000,
-                              .on_cpu_ns = 90000000, .period_ns = 1000000, .samples = 90};
+    return (struct tree_meta){.title = "<b>GET /</b>",
+                              .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+                              .filter = "",
+                              .event = "cpu-clock",
+                              .service = "shop",
+                              .n_traces = 1,
+                              .duration_ns = 100000000,
+                              .on_cpu_ns = 90000000,
+                              .period_ns = 1000000,
+                              .samples = 90};
 }
 
 static char *written_of(const struct output_ops *ops, const struct tree *t)
@@ -129,7 +136,8 @@ static void test_assets_may_stand_inside_their_elements(void)
     CU_ASSERT_EQUAL(count(flame_js, "innerHTML"), 0); /* names reach the page as text only */
 }
 
-/* A checker of what matters of well-formedness: elements nest and close, text has no stray '<', '&' is an entity. */
+/* A checker of what matters of well-formedness: elements nest and close, text has no stray '<', '&' is an
+ * entity. */
 static bool is_well_formed(const char *p)
 {
     char open[64][16];
@@ -167,14 +175,15 @@ static void test_svg_is_well_formed_whatever_the_names(void)
     CU_ASSERT_TRUE(is_well_formed(svg));
     CU_ASSERT_EQUAL(count(svg, "<script"), 0);
     CU_ASSERT_EQUAL(count(svg, "\xEF\xBF\xBF"), 0); /* U+FFFF is no character of XML */
-    CU_ASSERT_EQUAL(count(svg, "<rect x="), 5 + 7);  /* the boxes and the legend */
+    CU_ASSERT_EQUAL(count(svg, "<rect x="), 5 + 7); /* the boxes and the legend */
     free(svg);
 }
 
 static void test_svg_tooltip_has_share_interval_and_samples(void)
 {
     char *svg = written(&out_svg);
-    CU_ASSERT_PTR_NOT_NULL(strstr(svg, "33.3% \xC2\xB1" "9.7, 30 of 90 samples"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(svg, "33.3% \xC2\xB1"
+                                       "9.7, 30 of 90 samples"));
     CU_ASSERT_PTR_NULL(strstr(svg, "without samples"));
     free(svg);
 }

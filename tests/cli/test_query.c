@@ -30,7 +30,8 @@ static struct fixture *trace(const char *id, const char *tenant, uint64_t durati
     fixture_chunk(f)->scopes[load].parent_span = fixture_chunk(f)->scopes[root].span;
     uint32_t handle = fixture_stack(f, "main@app.py:10;handle@app.py:41"),
              price = fixture_stack(f, "main@app.py:10;handle@app.py:42;calculate_discounts@shop.py:88"),
-             sql = fixture_stack(f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;%copy@kernel"),
+             sql = fixture_stack(
+                 f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;%copy@kernel"),
              gone = fixture_stack(f, "![no stack: window];~_PyEval_Frame@libpython3.11.so.1.0");
     fixture_samples(f, main_thread, root, handle, 10);
     fixture_samples(f, main_thread, inner, price, 30);
@@ -53,7 +54,8 @@ static char *sorted(char *text)
 {
     char *lines[4096], *out = calloc(1, strlen(text) + 2);
     size_t n = 0;
-    for (char *save, *line = strtok_r(text, "\n", &save); line && n < 4096; line = strtok_r(NULL, "\n", &save)) {
+    for (char *save, *line = strtok_r(text, "\n", &save); line && n < 4096;
+         line = strtok_r(NULL, "\n", &save)) {
         lines[n++] = line;
     }
     qsort(lines, n, sizeof *lines, by_line);
@@ -108,7 +110,8 @@ static struct answer ask(const char *dir, const struct filter *f, const struct q
 
 static const struct query_options plain = {.by = QUERY_BY_NONE, .threads = true};
 
-static void expect(const char *dir, const struct filter *f, const struct query_options *o, enum way way, const char *expected)
+static void expect(const char *dir, const struct filter *f, const struct query_options *o, enum way way,
+                   const char *expected)
 {
     struct answer a = ask(dir, f, o, way);
     CU_ASSERT_STRING_EQUAL(a.text, expected);
@@ -131,7 +134,8 @@ static struct fixture_store *store_of(struct fixture **f, size_t n)
 
 static struct fixture_store *three(void)
 {
-    struct fixture *f[] = {trace(ID_A, "acme", 500000000), trace(ID_B, "zeta", 900000000), trace(ID_C, "acme", 100000000)};
+    struct fixture *f[] = {trace(ID_A, "acme", 500000000), trace(ID_B, "zeta", 900000000),
+                           trace(ID_C, "acme", 100000000)};
     return store_of(f, 3);
 }
 
@@ -164,7 +168,8 @@ static void test_the_roots_tag_shows_once_per_thread(void)
     struct query_options o = {.by = QUERY_BY_TAG, .processes = true, .threads = true};
     struct answer a = ask(fixture_store_dir(s), &f, &o, BY_CHUNKS);
     CHECK_CONTAINS(a.text, "shop (pid 4711);MainThread;" ID_A "/0000000000000001/GET /cart;main;handle 10\n");
-    CHECK_CONTAINS(a.text, "shop (pid 4711);worker-1;" ID_A "/0000000000000001/GET /cart;main;sqlite3_step;copy 8\n");
+    CHECK_CONTAINS(a.text,
+                   "shop (pid 4711);worker-1;" ID_A "/0000000000000001/GET /cart;main;sqlite3_step;copy 8\n");
     CHECK_LACKS(a.text, "load");
     free(a.text);
     o.by = QUERY_BY_SCOPE;
@@ -221,7 +226,8 @@ static void expect_same(const char *dir, const struct filter *f, const struct qu
 
 static void expect_same_for_all_filters(const char *dir)
 {
-    struct query_options merged = {.by = QUERY_BY_NONE}, native = {.by = QUERY_BY_NONE, .threads = true, .native = true};
+    struct query_options merged = {.by = QUERY_BY_NONE},
+                         native = {.by = QUERY_BY_NONE, .threads = true, .native = true};
     const struct filter filters[] = {
         {0},
         {.labels = {{{"tenant", 6}, "acme"}}, .n_labels = 1},
@@ -249,7 +255,8 @@ static void test_columns_say_what_chunks_say(void)
 
 static void test_a_trace_of_several_parts_keeps_its_labels(void)
 {
-    struct fixture *f[] = {trace(ID_A, "acme", 500000000), trace(ID_B, "zeta", 900000000), trace(ID_A, "acme", 500000000)};
+    struct fixture *f[] = {trace(ID_A, "acme", 500000000), trace(ID_B, "zeta", 900000000),
+                           trace(ID_A, "acme", 500000000)};
     fixture_chunk(f[2])->part = 1;
     fixture_chunk(f[2])->scopes[0].n_labels = 0; /* the tenant is only in the first part */
     struct fixture_store *s = store_of(f, 3);
@@ -281,9 +288,10 @@ static void test_a_deleted_trace_is_gone_from_columns(void)
     struct filter all = {0};
     struct answer before = ask(fixture_store_dir(s), &all, &plain, BY_COLUMNS);
     CU_ASSERT_EQUAL(before.meta.samples, 150);
-    snprintf(command, sizeof command,
-             "sqlite3 %s/index.db \"DELETE FROM chunks WHERE trace_id = 1; DELETE FROM traces WHERE id = 1;\"",
-             fixture_store_dir(s));
+    snprintf(
+        command, sizeof command,
+        "sqlite3 %s/index.db \"DELETE FROM chunks WHERE trace_id = 1; DELETE FROM traces WHERE id = 1;\"",
+        fixture_store_dir(s));
     CU_ASSERT_EQUAL(system(command), 0);
     struct answer after = ask(fixture_store_dir(s), &all, &plain, BY_COLUMNS);
     CU_ASSERT_EQUAL(after.meta.samples, 100);
@@ -390,7 +398,8 @@ static void test_shown_digits_tell_traces_apart(void)
 
 static void test_two_stores_are_read_as_one(void)
 {
-    struct fixture *f[] = {trace(ID_A, "acme", 500000000)}, *g[] = {trace(ID_A, "acme", 600000000), trace(ID_B, "acme", 1)};
+    struct fixture *f[] = {trace(ID_A, "acme", 500000000)},
+                   *g[] = {trace(ID_A, "acme", 600000000), trace(ID_B, "acme", 1)};
     struct fixture_store *x = store_of(f, 1), *y = store_of(g, 2);
     const char *dirs[] = {fixture_store_dir(x), fixture_store_dir(y)};
     struct catalog *c = NULL;
@@ -430,11 +439,16 @@ static void test_what_is_no_store_is_said_so(void)
     fixture_store_free(s);
 }
 
-static const struct check_case cases[] = {
-    CASE(test_interpreter_frames_above_managed_ones_are_left_out), CASE(test_the_roots_tag_shows_once_per_thread),
-    CASE(test_filters_pick_samples_not_only_traces), CASE(test_columns_say_what_chunks_say),
-    CASE(test_a_trace_of_several_parts_keeps_its_labels), CASE(test_a_deleted_trace_is_gone_from_columns),
-    CASE(test_damaged_column_files_are_made_anew), CASE(test_every_flipped_byte_of_an_image_is_refused),
-    CASE(test_unique_prefixes_of_ids_are_enough), CASE(test_shown_digits_tell_traces_apart),
-    CASE(test_two_stores_are_read_as_one), CASE(test_what_is_no_store_is_said_so)};
+static const struct check_case cases[] = {CASE(test_interpreter_frames_above_managed_ones_are_left_out),
+                                          CASE(test_the_roots_tag_shows_once_per_thread),
+                                          CASE(test_filters_pick_samples_not_only_traces),
+                                          CASE(test_columns_say_what_chunks_say),
+                                          CASE(test_a_trace_of_several_parts_keeps_its_labels),
+                                          CASE(test_a_deleted_trace_is_gone_from_columns),
+                                          CASE(test_damaged_column_files_are_made_anew),
+                                          CASE(test_every_flipped_byte_of_an_image_is_refused),
+                                          CASE(test_unique_prefixes_of_ids_are_enough),
+                                          CASE(test_shown_digits_tell_traces_apart),
+                                          CASE(test_two_stores_are_read_as_one),
+                                          CASE(test_what_is_no_store_is_said_so)};
 CHECK_MAIN("query", cases)

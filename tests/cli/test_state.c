@@ -22,7 +22,8 @@ static struct state *parse(const char *json)
 
 static void test_fields_by_path(void)
 {
-    struct state *s = parse("{\"a\":{\"b\":[{\"pid\":7,\"name\":\"x\\u0000y\"},{\"pid\":8}]},\"r\":1.5,\"yes\":true}");
+    struct state *s =
+        parse("{\"a\":{\"b\":[{\"pid\":7,\"name\":\"x\\u0000y\"},{\"pid\":8}]},\"r\":1.5,\"yes\":true}");
     struct state **items;
     CU_ASSERT_EQUAL(state_u64(s, "$.a.b[1].pid"), 8);
     CU_ASSERT_EQUAL(state_number(s, "$.r"), 1.5);
@@ -50,8 +51,9 @@ static void test_what_is_no_object_is_refused(void)
 
 static void test_the_ledger_adds_up_or_says_by_how_much(void)
 {
-    struct state *s = parse("{\"totals\":{\"samples\":100,\"joined\":60,\"outside\":20,\"ambiguous\":5,\"pending\":10,"
-                            "\"lost_queue\":3,\"lost_end\":2}}");
+    struct state *s =
+        parse("{\"totals\":{\"samples\":100,\"joined\":60,\"outside\":20,\"ambiguous\":5,\"pending\":10,"
+              "\"lost_queue\":3,\"lost_end\":2}}");
     CU_ASSERT_EQUAL(state_ledger_gap(s, "$.totals"), 0);
     state_free(s);
     s = parse("{\"totals\":{\"samples\":100,\"joined\":60}}");
@@ -186,8 +188,11 @@ static void test_sampling_is_judged_by_what_opens(void)
     CU_ASSERT_EQUAL(doctor_judge_paranoid(-1, true, false), DOCTOR_BAD);
 }
 
-static const struct check_case cases[] = {
-    CASE(test_fields_by_path), CASE(test_what_is_no_object_is_refused), CASE(test_the_ledger_adds_up_or_says_by_how_much),
-    CASE(test_status_comes_in_parts_and_flush_is_answered), CASE(test_a_refusal_is_told_in_the_daemons_words),
-    CASE(test_no_daemon_is_said_with_how_to_start_one), CASE(test_sampling_is_judged_by_what_opens)};
+static const struct check_case cases[] = {CASE(test_fields_by_path),
+                                          CASE(test_what_is_no_object_is_refused),
+                                          CASE(test_the_ledger_adds_up_or_says_by_how_much),
+                                          CASE(test_status_comes_in_parts_and_flush_is_answered),
+                                          CASE(test_a_refusal_is_told_in_the_daemons_words),
+                                          CASE(test_no_daemon_is_said_with_how_to_start_one),
+                                          CASE(test_sampling_is_judged_by_what_opens)};
 CHECK_MAIN("state", cases)

@@ -21,24 +21,30 @@ static void test_control_characters_are_shown_not_sent(void)
 {
     expect_safe("a\033[31mb", 7, 0, "a\\x1b[31mb");
     expect_safe("a\nb\tc\0d", 7, 0, "a\\x0ab\\x09c\\x00d");
-    expect_safe("\xc2\x9b" "31m", 5, 0, "\\x9b31m"); /* C1: CSI in one character */
+    expect_safe("\xc2\x9b"
+                "31m",
+                5, 0, "\\x9b31m"); /* C1: CSI in one character */
     expect_safe("\x7f", 1, 0, "\\x7f");
 }
 
 static void test_bytes_that_are_not_utf8_are_shown(void)
 {
     expect_safe("\xff\xfe", 2, 0, "\\xff\\xfe");
-    expect_safe("\xc0\xaf", 2, 0, "\\xc0\\xaf");         /* overlong */
+    expect_safe("\xc0\xaf", 2, 0, "\\xc0\\xaf");          /* overlong */
     expect_safe("\xed\xa0\x80", 3, 0, "\\xed\\xa0\\x80"); /* surrogate */
-    expect_safe("\xe2\x82", 2, 0, "\\xe2\\x82");         /* cut */
+    expect_safe("\xe2\x82", 2, 0, "\\xe2\\x82");          /* cut */
     expect_safe("\xf4\x90\x80\x80", 4, 0, "\\xf4\\x90\\x80\\x80");
     expect_safe("gr\xc3\xbc\xc3\x9f \xe2\x82\xac", 10, 0, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac");
 }
 
 static void test_reordering_and_invisible_characters_are_replaced(void)
 {
-    expect_safe("a\xe2\x80\xae" "b", 5, 0, "a" FFFD "b"); /* right-to-left override */
-    expect_safe("a\xe2\x80\x8b" "b", 5, 0, "a" FFFD "b"); /* zero width space */
+    expect_safe("a\xe2\x80\xae"
+                "b",
+                5, 0, "a" FFFD "b"); /* right-to-left override */
+    expect_safe("a\xe2\x80\x8b"
+                "b",
+                5, 0, "a" FFFD "b"); /* zero width space */
 }
 
 static void test_width_is_a_bound(void)
@@ -109,12 +115,15 @@ static void test_json_strings_are_always_valid(void)
 {
     expect_json("a\"\\b", 4, "\"a\\\"\\\\b\"");
     expect_json("\n\0\x1f", 3, "\"\\u000a\\u0000\\u001f\"");
-    expect_json("\xff" "a", 2, "\"\\ufffda\"");
+    expect_json("\xff"
+                "a",
+                2, "\"\\ufffda\"");
     expect_json("\xe2\x80\xa8", 3, "\"\\u2028\"");
     expect_json("\xc3\xbc", 2, "\"\xc3\xbc\"");
 }
 
-static const struct args_option options[] = {{1, 'o', "--output", "FILE", "x"}, {2, 0, "--json", NULL, "x"}, {0}};
+static const struct args_option options[] = {
+    {1, 'o', "--output", "FILE", "x"}, {2, 0, "--json", NULL, "x"}, {0}};
 
 static void test_options_in_all_spellings(void)
 {
@@ -125,7 +134,9 @@ static void test_options_in_all_spellings(void)
     static const struct {
         int id;
         const char *value;
-    } expected[] = {{1, "a"}, {1, "b"}, {1, "c"}, {1, "d"}, {ARGS_OTHER, "x"}, {2, NULL}, {ARGS_OTHER, "--json"}, {ARGS_END, NULL}};
+    } expected[] = {
+        {1, "a"},        {1, "b"}, {1, "c"}, {1, "d"}, {ARGS_OTHER, "x"}, {2, NULL}, {ARGS_OTHER, "--json"},
+        {ARGS_END, NULL}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         CU_ASSERT_EQUAL(args_next(&a, &value, &err), expected[i].id);
         if (expected[i].value) {
@@ -179,10 +190,16 @@ static void test_numbers_have_bounds(void)
     CU_ASSERT_EQUAL(v, 20);
 }
 
-static const struct check_case cases[] = {
-    CASE(test_control_characters_are_shown_not_sent), CASE(test_bytes_that_are_not_utf8_are_shown),
-    CASE(test_reordering_and_invisible_characters_are_replaced), CASE(test_width_is_a_bound), CASE(test_numbers_for_people),
-    CASE(test_times_in_utc), CASE(test_interval_is_the_normal_one), CASE(test_json_strings_are_always_valid),
-    CASE(test_options_in_all_spellings), CASE(test_after_the_program_options_are_its_own),
-    CASE(test_wrong_options_are_refused_with_a_hint), CASE(test_numbers_have_bounds)};
+static const struct check_case cases[] = {CASE(test_control_characters_are_shown_not_sent),
+                                          CASE(test_bytes_that_are_not_utf8_are_shown),
+                                          CASE(test_reordering_and_invisible_characters_are_replaced),
+                                          CASE(test_width_is_a_bound),
+                                          CASE(test_numbers_for_people),
+                                          CASE(test_times_in_utc),
+                                          CASE(test_interval_is_the_normal_one),
+                                          CASE(test_json_strings_are_always_valid),
+                                          CASE(test_options_in_all_spellings),
+                                          CASE(test_after_the_program_options_are_its_own),
+                                          CASE(test_wrong_options_are_refused_with_a_hint),
+                                          CASE(test_numbers_have_bounds)};
 CHECK_MAIN("text", cases)

@@ -9,7 +9,10 @@
 
 static uint32_t frame(struct tree *t, uint32_t parent, const char *name)
 {
-    struct tree_key key = {.kind = TREE_FRAME, .frame_kind = DVT_FRAME_MANAGED, .name = dvt_str(name), .module = dvt_str("m.py"),
+    struct tree_key key = {.kind = TREE_FRAME,
+                           .frame_kind = DVT_FRAME_MANAGED,
+                           .name = dvt_str(name),
+                           .module = dvt_str("m.py"),
                            .file = dvt_str("")};
     return tree_child(t, parent, &key);
 }
@@ -22,7 +25,10 @@ static void test_equal_children_are_one_node(void)
     CU_ASSERT_EQUAL(frame(&t, 0, "main"), frame(&t, 0, copy));
     CU_ASSERT_NOT_EQUAL(frame(&t, 0, "main"), frame(&t, 0, "other"));
     CU_ASSERT_NOT_EQUAL(frame(&t, 1, "main"), frame(&t, 0, "main"));
-    struct tree_key native = {.kind = TREE_FRAME, .frame_kind = DVT_FRAME_NATIVE, .name = dvt_str("main"), .module = dvt_str("m.py"),
+    struct tree_key native = {.kind = TREE_FRAME,
+                              .frame_kind = DVT_FRAME_NATIVE,
+                              .name = dvt_str("main"),
+                              .module = dvt_str("m.py"),
                               .file = dvt_str("")};
     CU_ASSERT_NOT_EQUAL(tree_child(&t, 0, &native), frame(&t, 0, "main"));
     tree_fini(&t);
@@ -85,7 +91,8 @@ static void test_recursion_counts_once_in_a_functions_total(void)
     struct tree t;
     struct tree_function f[4];
     tree_init(&t);
-    uint32_t a = frame(&t, 0, "fib"), b = frame(&t, a, "fib"), c = frame(&t, b, "fib"), d = frame(&t, 0, "other");
+    uint32_t a = frame(&t, 0, "fib"), b = frame(&t, a, "fib"), c = frame(&t, b, "fib"),
+             d = frame(&t, 0, "other");
     tree_add(&t, a, 1, 1);
     tree_add(&t, b, 2, 1);
     tree_add(&t, c, 4, 1);
@@ -136,9 +143,11 @@ static void test_interned_strings_are_kept_once(void)
     intern_free(s);
 }
 
-static const struct check_case cases[] = {
-    CASE(test_equal_children_are_one_node), CASE(test_totals_are_sums_of_what_lies_below),
-    CASE(test_parents_lie_before_children_in_a_large_tree), CASE(test_the_line_with_most_weight_is_shown),
-    CASE(test_recursion_counts_once_in_a_functions_total), CASE(test_hottest_keeps_the_largest),
-    CASE(test_interned_strings_are_kept_once)};
+static const struct check_case cases[] = {CASE(test_equal_children_are_one_node),
+                                          CASE(test_totals_are_sums_of_what_lies_below),
+                                          CASE(test_parents_lie_before_children_in_a_large_tree),
+                                          CASE(test_the_line_with_most_weight_is_shown),
+                                          CASE(test_recursion_counts_once_in_a_functions_total),
+                                          CASE(test_hottest_keeps_the_largest),
+                                          CASE(test_interned_strings_are_kept_once)};
 CHECK_MAIN("tree", cases)

@@ -1,6 +1,6 @@
 /*
- * Column files: whatever the bytes, opening refuses or yields a view that folds within bounds. The checksum is set right
- * first, else nothing would get past it.
+ * Column files: whatever the bytes, opening refuses or yields a view that folds within bounds. The checksum
+ * is set right first, else nothing would get past it.
  */
 #include "../../cli/columns_image.h"
 #include "../../cli/query_columns.h"

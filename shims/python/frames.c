@@ -41,24 +41,23 @@ static bool read_word(uintptr_t at, uintptr_t *ret)
     return dvt_py_guard_read(ret, at, sizeof *ret);
 }
 
-uintptr_t dvt_py_frames_top(uintptr_t thread, bool *ret_in_motion)
+/* From 3.11 to 3.12, entering an evaluation loop links a new cframe in before it is filled: for an instruction or two it
+ * holds what an earlier loop left on the stack there. A good one is told by its entry frame, whose `previous` is the
+ * outer loop's current frame. */
+struct dvt_py_top dvt_py_frames_top(uintptr_t thread)
 {
-    uintptr_t top = 0;
-    *ret_in_motion = false;
+    struct dvt_py_top top = {0};
 #if PY_VERSION_HEX >= 0x030D0000
-    *ret_in_motion = !read_word(thread + offsetof(PyThreadState, current_frame), &top);
+    top.is_in_motion = !read_word(thread + offsetof(PyThreadState, current_frame), &top.frame);
 #elif PY_VERSION_HEX >= 0x030B0000
-    /* Entering the evaluation loop links a new cframe in before it is filled. */
-    uintptr_t cframe = 0, outer = 0;
-    if (!read_word(thread + offsetof(PyThreadState, cframe), &cframe) ||
-        !read_word(cframe + offsetof(_PyCFrame, current_frame), &top) ||
-        !read_word(cframe + offsetof(_PyCFrame, previous), &outer)) {
-        *ret_in_motion = true;
-        return 0;
-    }
-    *ret_in_motion = !top && outer;
+    uintptr_t cframe = 0, before = 0;
+    top.is_in_motion = !read_word(thread + offsetof(PyThreadState, cframe), &cframe) ||
+                       !read_word(cframe + offsetof(_PyCFrame, current_frame), &top.frame) ||
+                       !read_word(cframe + offsetof(_PyCFrame, previous), &before) ||
+                       (before && !read_word(before + offsetof(_PyCFrame, current_frame), &top.outer)) ||
+                       (!top.frame && before);
 #else
-    *ret_in_motion = !read_word(thread + offsetof(PyThreadState, frame), &top);
+    top.is_in_motion = !read_word(thread + offsetof(PyThreadState, frame), &top.frame);
 #endif
     return top;
 }
@@ -85,6 +84,7 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
     if (frame & 7 || !dvt_py_guard_read(u.bytes, frame, FRAME_BYTES))
         return DVT_PY_FRAME_BAD;
     ret->back = (uintptr_t)u.f.previous;
+    ret->is_entry = false;
 #if PY_VERSION_HEX >= 0x030E0000
     if (u.f.owner >= FRAME_OWNED_BY_INTERPRETER)
         return DVT_PY_FRAME_SKIP;
@@ -97,8 +97,11 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
     return set_offset(ret, (uintptr_t)u.f.instr_ptr) ? DVT_PY_FRAME_OK : DVT_PY_FRAME_BAD;
 #else
 #if PY_VERSION_HEX >= 0x030C0000
-    if (u.f.owner == FRAME_OWNED_BY_CSTACK)
+    ret->is_entry = u.f.owner == FRAME_OWNED_BY_CSTACK;
+    if (ret->is_entry)
         return DVT_PY_FRAME_SKIP;
+#else
+    ret->is_entry = u.f.is_entry;
 #endif
     ret->code = (uintptr_t)u.f.f_code;
     return set_offset(ret, (uintptr_t)u.f.prev_instr) ? DVT_PY_FRAME_OK : DVT_PY_FRAME_BAD;
@@ -117,6 +120,7 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
     if (frame & 7 || !dvt_py_guard_read(u.bytes, frame, FRAME_BYTES) || Py_TYPE(&u.f) != &PyFrame_Type)
         return DVT_PY_FRAME_BAD;
     ret->back = (uintptr_t)u.f.f_back;
+    ret->is_entry = false;
     ret->code = (uintptr_t)u.f.f_code;
     ret->offset = (int64_t)u.f.f_lasti * (PY_VERSION_HEX >= 0x030A0000 ? 2 : 1);
     if (!dvt_py_guard_read(&head, ret->code, sizeof head) || head.ob_type != &PyCode_Type)

@@ -15,13 +15,18 @@ struct dvt_py_frame {
     uintptr_t code;
     uintptr_t back; /* 0: the last */
     int64_t offset; /* byte offset of the instruction; -2 before the first */
+    bool is_entry;  /* the first of an evaluation loop; only told from 3.11 to 3.12 */
 };
 enum dvt_py_frame_is { DVT_PY_FRAME_OK, DVT_PY_FRAME_SKIP, DVT_PY_FRAME_BAD };
 
 /* The calling thread's PyThreadState, or 0. */
 uintptr_t dvt_py_frames_thread(void);
-/* Its innermost frame, or 0; *ret_in_motion: the chain is just being changed (0 then means nothing). */
-uintptr_t dvt_py_frames_top(uintptr_t thread, bool *ret_in_motion);
+struct dvt_py_top {
+    uintptr_t frame;    /* innermost, or 0 */
+    uintptr_t outer;    /* 3.11 and 3.12: what the first entry frame's back must be, see frames.c */
+    bool is_in_motion;  /* the chain is just being changed: frame means nothing */
+};
+struct dvt_py_top dvt_py_frames_top(uintptr_t thread);
 enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *ret);
 
 /* Parts of a code object: addresses of str and bytes objects. */

@@ -93,7 +93,7 @@ static PyObject *after_fork(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* On the span or Scope itself: what is reported of it from now on has the label, and the daemon spreads it. */
+/* On the span or Scope itself: what is reported of it from now on has the label; the daemon spreads it. */
 static PyObject *label(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     (void)self;

@@ -53,13 +53,18 @@ static int straighten(struct kept *k)
     return cap;
 }
 
-static int collect(uintptr_t frame, struct kept *k)
+static int collect(const struct dvt_py_top *top, struct kept *k)
 {
     struct dvt_py_frame f;
+    bool entry_is_good = false;
+    uintptr_t frame = top->frame;
     for (int depth = 0; frame; depth++, frame = f.back) {
         enum dvt_py_frame_is is = depth < MAX_DEPTH ? dvt_py_frames_read(frame, &f) : DVT_PY_FRAME_BAD;
         if (is == DVT_PY_FRAME_BAD)
             return depth == 0 ? -DVT_STACK_WINDOW : -DVT_STACK_FAULT;
+        if (f.is_entry && !entry_is_good && f.back != top->outer)
+            return -DVT_STACK_WINDOW;
+        entry_is_good |= f.is_entry;
         if (is == DVT_PY_FRAME_OK)
             keep(k, &f);
     }
@@ -82,7 +87,6 @@ static int name_frames(struct dvt_rt_frame *frames, int n)
 static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_truncated)
 {
     (void)ucontext;
-    bool in_motion;
     struct kept k = {.frames = frames, .root_cap = cap < 4 ? 1 : cap / 4}; /* limits.h: 384 and 128 of 512 */
     k.leaf_cap = cap - k.root_cap;
     *ret_truncated = false;
@@ -92,10 +96,10 @@ static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_
     if (!thread)
         return -DVT_STACK_NO_THREAD_STATE;
     dvt_py_guard_check();
-    uintptr_t top = dvt_py_frames_top(thread, &in_motion);
-    if (!top)
-        return in_motion ? -DVT_STACK_WINDOW : -DVT_STACK_NO_THREAD_STATE;
-    int rc = collect(top, &k);
+    struct dvt_py_top top = dvt_py_frames_top(thread);
+    if (top.is_in_motion || !top.frame)
+        return top.is_in_motion ? -DVT_STACK_WINDOW : -DVT_STACK_NO_THREAD_STATE;
+    int rc = collect(&top, &k);
     if (rc)
         return rc;
     *ret_truncated = k.n > cap;

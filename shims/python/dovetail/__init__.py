@@ -4,7 +4,7 @@
         ...
 
 With OpenTelemetry nothing is needed but the import (or `dovetail run`): current spans are scopes. With no
-daemon all of this does nothing, cheaply. Nothing here raises into the application; dovetail.status() tells why.
+daemon all of this does nothing, cheaply. Nothing here raises into the application: dovetail.status() tells.
 """
 from ._traceparent import Traceparent, format_traceparent, parse_traceparent
 

@@ -2,8 +2,8 @@
 
     run.py BUILD_DIR [TEST...]
 
-The packages of requirements.txt are installed once into a venv in the build folder. Without a package registry the tests
-are skipped (exit code 77) with the reason; where CI=true that is a failure.
+The packages of requirements.txt are installed once into a venv in the build folder. Without a registry the
+tests are skipped (exit code 77) with the reason; where CI=true that is a failure.
 """
 import hashlib
 import os
@@ -31,7 +31,8 @@ def venv_python(build):
 
 def environment(build):
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", DOVETAIL_BAGGAGE="tenant, plan")
-    env["PYTHONPATH"] = os.pathsep.join(map(str, [build / "lib/python", HERE, HERE.parent.parent / "tests/python"]))
+    path = build / "lib/python", HERE, HERE.parent.parent / "tests/python"
+    env["PYTHONPATH"] = os.pathsep.join(map(str, path))
     env["LD_LIBRARY_PATH"] = str(build / "tests/python/fake")
     return env
 
@@ -44,7 +45,8 @@ def main():
         print(f"the packages cannot be installed: {(e.output or '').strip().splitlines()[-1:]}")
         return 1 if os.environ.get("CI") == "true" else 77
     tests = sys.argv[2:] or sorted(p.name for p in HERE.glob("test_*.py"))
-    failed = [t for t in tests if subprocess.run([str(python), str(HERE / t)], env=environment(build)).returncode]
+    env = environment(build)
+    failed = [t for t in tests if subprocess.run([str(python), str(HERE / t)], env=env).returncode]
     print(f"{sys.version.split()[0]}: {len(tests) - len(failed)} of {len(tests)} files passed", *failed)
     return 1 if failed else 0
 

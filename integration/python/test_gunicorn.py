@@ -58,8 +58,9 @@ class Prefork(unittest.TestCase):
 
     def test_workers_have_their_own_scopes(self):
         for kind in (["--preload"], ["--worker-class", "gthread", "--threads", "4"]):
-            server = subprocess.Popen([sys.executable, "-m", "gunicorn", "--workers", "3", "--bind", f"unix:{self.socket}",
-                                       "--chdir", str(self.folder), "--log-level", "error", *kind, "service:app"])
+            command = [sys.executable, "-m", "gunicorn", "--workers", "3", "--chdir", str(self.folder)]
+            command += ["--bind", f"unix:{self.socket}", "--log-level", "error", *kind, "service:app"]
+            server = subprocess.Popen(command)
             try:
                 self.wait(server)
                 answers = [self.request(k) for k in range(60)]

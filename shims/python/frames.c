@@ -41,9 +41,9 @@ static bool read_word(uintptr_t at, uintptr_t *ret)
     return dvt_py_guard_read(ret, at, sizeof *ret);
 }
 
-/* From 3.11 to 3.12, entering an evaluation loop links a new cframe in before it is filled: for an instruction or two it
- * holds what an earlier loop left on the stack there. A good one is told by its entry frame, whose `previous` is the
- * outer loop's current frame. */
+/* From 3.11 to 3.12, entering an evaluation loop links a new cframe in before it is filled: for an
+ * instruction or two it holds what an earlier loop left on the stack there. A good one is told by its entry
+ * frame, whose `previous` is the outer loop's current frame. */
 struct dvt_py_top dvt_py_frames_top(uintptr_t thread)
 {
     struct dvt_py_top top = {0};

@@ -2,9 +2,9 @@
 
     bench_python.py BUILD_DIR [PYTHON]
 
-Runs three children of the interpreter: plain (no shim), absent (the shim, no daemon), daemon (under `dovetail run`). The tests
-of a child take turns in many short rounds, of which the best counts, and so do the children: noise favours none.
-Targets (design, performance): a scope <= 0.8x of a `with` of a pure Python context manager that reads the clock twice;
+Runs three children: plain (no shim), absent (the shim, no daemon), daemon (under `dovetail run`). The tests of
+a child take turns in many short rounds, of which the best counts, and so do the children: noise favours none.
+Targets: a scope <= 0.8x of a `with` of a pure Python context manager that reads the clock twice;
 an asyncio step +100 to 300 ns.
 """
 import asyncio
@@ -149,8 +149,9 @@ def of_otel():
 
 
 def child(mode):
-    tests = {"loop": loop, "clock read": clock_read, "with, empty": with_empty, "with, two clocks": with_two_clocks,
-             "set+reset, other variable": set_reset, "Context.run": context_run, "asyncio step": steps}
+    tests = {"loop": loop, "clock read": clock_read, "with, empty": with_empty,
+             "with, two clocks": with_two_clocks, "set+reset, other variable": set_reset,
+             "Context.run": context_run, "asyncio step": steps}
     if mode != "plain":
         import dovetail
         assert dovetail.status()["enabled"], dovetail.status()
@@ -186,7 +187,8 @@ def main():
                 found[mode][name] = min(ns, found[mode].get(name, ns))
     print(f"{'ns each, less the loop':32}" + "".join(f"{m:>10}" for m in modes) + f"{'daemon - plain':>17}")
     for name in found["daemon"]:
-        values = [found[m][name] - (found[m]["loop"] if name != "loop" else 0) if name in found[m] else None for m in modes]
+        base = {m: found[m]["loop"] if name != "loop" else 0 for m in modes}
+        values = [found[m][name] - base[m] if name in found[m] else None for m in modes]
         cells = "".join(f"{v:10.0f}" if v is not None else f"{'':10}" for v in values)
         added = f"{values[2] - values[0]:17.0f}" if values[0] is not None else ""
         print(f"{name:32}{cells}{added}")

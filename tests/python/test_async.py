@@ -1,5 +1,5 @@
-"""Who the thread works for when asyncio tasks, threads and executors take turns: exact sequences, and a truth test that
-compares the open scope with the expected one at every step of a random mix of everything."""
+"""Who the thread works for when asyncio tasks, threads and executors take turns: exact sequences, and a truth
+test that compares the open scope with the expected one at every step of a random mix of everything."""
 import asyncio
 import concurrent.futures
 import contextvars
@@ -199,7 +199,7 @@ class Fork(Case):
 
 
 class Truth:
-    """Checks the open scope against the one expected at every step. Each task keeps its own stack of expected spans."""
+    """Checks the open scope against the one expected at every step. Each task has a stack of them."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -323,7 +323,8 @@ class Truth:
             rounds += 1
             await asyncio.gather(*[self.worker(0, []) for _ in range(200)])
             if hasattr(asyncio, "eager_task_factory"):
-                asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory if rounds % 2 else None)
+                factory = asyncio.eager_task_factory if rounds % 2 else None
+                asyncio.get_running_loop().set_task_factory(factory)
 
 
 class _Expected:

@@ -1,4 +1,4 @@
-"""The shim in whole processes: `dovetail run`'s sitecustomize, exits, forks, sub-interpreters, switched off, no extension."""
+"""The shim in whole processes: `dovetail run`, exits, forks, sub-interpreters, off, absent."""
 import os
 import pathlib
 import subprocess
@@ -12,9 +12,10 @@ PACKAGE = pathlib.Path(dovetail.__file__).resolve().parent
 AUTO = PACKAGE / "_auto"
 
 
-def run(code, *, path=(), env=(), args=(), interpreter=sys.executable):
+def run(code, *, path=(), env=()):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, path)), **dict(env))
-    return subprocess.run([interpreter, *args, "-c", code], capture_output=True, text=True, env=env, timeout=60, cwd="/")
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, cwd="/")
 
 
 class Auto(unittest.TestCase):
@@ -24,8 +25,8 @@ class Auto(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def test_loads_dovetail_and_leaves_no_trace_on_sys_path(self):
-        done = run("import sys; print(sys.modules['dovetail'].status()['enabled'], [p for p in sys.path if 'dovetail' in p])",
-                   path=[AUTO])
+        done = run("import sys; print(sys.modules['dovetail'].status()['enabled'], "
+                   "[p for p in sys.path if 'dovetail' in p])", path=[AUTO])
         self.assertEqual((done.stdout, done.stderr), ("True []\n", ""))
 
     def test_children_are_profiled_too(self):
@@ -35,8 +36,8 @@ class Auto(unittest.TestCase):
 
     def test_a_sitecustomize_that_was_there_still_runs(self):
         (self.folder / "sitecustomize.py").write_text("import sys; sys.was_there = True")
-        done = run("import sys; print(sys.was_there, sys.modules['sitecustomize'].__file__, 'dovetail' in sys.modules)",
-                   path=[AUTO, self.folder])
+        done = run("import sys; print(sys.was_there, sys.modules['sitecustomize'].__file__, "
+                   "'dovetail' in sys.modules)", path=[AUTO, self.folder])
         self.assertEqual(done.stdout, f"True {self.folder}/sitecustomize.py True\n")
 
     def test_an_error_in_it_is_told_as_without_us(self):
@@ -132,8 +133,9 @@ if __name__ == "__main__":
         self.assertEqual(dovetail.parse_traceparent(header),
                          ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", False))
         self.assertIsNotNone(dovetail.parse_traceparent("cc" + header[2:] + "-more"))
-        for bad in ("", None, 3, header + "-more", "ff" + header[2:], header.upper(), header.replace("b7ad", "zzzz"),
-                    "00-" + "0" * 32 + header[35:], header[:36] + "0" * 16 + "-01", header + "\n"):
+        for bad in ("", None, 3, header + "-more", "ff" + header[2:], header.upper(), header + "\n",
+                    header.replace("b7ad", "zzzz"), "00-" + "0" * 32 + header[35:],
+                    header[:36] + "0" * 16 + "-01"):
             self.assertIsNone(dovetail.parse_traceparent(bad), bad)
         with self.assertRaises(ValueError):
             dovetail.format_traceparent("1", "2")

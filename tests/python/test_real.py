@@ -1,5 +1,5 @@
-"""The shim with the real library and daemon: what `dovetail run` stores is what the program did. Skipped where the machine
-does not allow perf events, with the reason."""
+"""The shim with the real library and daemon: what `dovetail run` stores is what the program did. Skipped
+where the machine does not allow perf events, with the reason."""
 import json
 import os
 import pathlib
@@ -17,8 +17,8 @@ import asyncio, contextvars, os, sys, threading, time
 import dovetail
 def make(k):
     names = {}
-    exec(f"def work_{k}(t):\\n  end = time.thread_time() + t\\n  while time.thread_time() < end:\\n    for i in range(1000): pass",
-         {"time": time}, names)
+    exec(f"def work_{k}(t):\\n  end = time.thread_time() + t\\n"
+         "  while time.thread_time() < end:\\n    for i in range(1000): pass", {"time": time}, names)
     return names[f"work_{k}"]
 works = [make(k) for k in range(8)]
 def parent(k):
@@ -38,15 +38,16 @@ class Real(unittest.TestCase):
             f.write(prelude + textwrap.dedent(program))
         env = dict(os.environ, **dict(env))
         env.pop("PYTHONPATH", None)  # `dovetail run` alone must do
-        done = subprocess.run([str(DOVETAIL), "run", "-o", self.store, "--hz", "999", "--", sys.executable, path],
-                              capture_output=True, text=True, env=env, timeout=200)
+        command = [str(DOVETAIL), "run", "-o", self.store, "--hz", "999", "--", sys.executable, path]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=200)
         if "perf_event" in done.stderr and "permi" in done.stderr.lower():
             self.skipTest("perf events are not allowed here")
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
     def query(self, *args):
-        done = subprocess.run([str(DOVETAIL), *args, "--store", self.store], capture_output=True, text=True, timeout=60)
+        command = [str(DOVETAIL), *args, "--store", self.store]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return done.stdout
 
@@ -64,8 +65,8 @@ class Real(unittest.TestCase):
 
     def works_by_trace(self):
         """{k: names of work_ functions seen in trace k}"""
-        return {int(t["trace_id"], 16) - 1: {f for f in self.functions(t["trace_id"]) if f.startswith("work_")}
-                for t in self.traces()}
+        ids = [t["trace_id"] for t in self.traces()]
+        return {int(i, 16) - 1: {f for f in self.functions(i) if f.startswith("work_")} for i in ids}
 
     def test_interleaved_tasks_have_their_own_samples(self):
         self.run_program("""
@@ -79,8 +80,8 @@ class Real(unittest.TestCase):
             asyncio.run(main())
             """)
         self.assertEqual(self.works_by_trace(), {k: {f"work_{k}"} for k in range(8)})
-        labels = {t["trace_id"]: t["labels"] for t in self.traces()}
-        self.assertEqual({v["tenant"] if isinstance(v, dict) else v for v in labels.values()}, {f"t{k}" for k in range(8)})
+        tenants = {t["labels"]["tenant"] for t in self.traces()}
+        self.assertEqual(tenants, {f"t{k}" for k in range(8)})
 
     def test_threads_and_executors_have_their_own_samples(self):
         self.run_program("""

@@ -1,4 +1,4 @@
-"""What dovetail.scope opens and closes, in exact order, in plain code: nesting, exceptions, ids, labels, bounds."""
+"""What dovetail.scope opens and closes, in exact order: nesting, ids, labels, bounds, contexts."""
 import contextvars
 import inspect
 import threading
@@ -106,7 +106,7 @@ class Nesting(Case):
         self.unwind()
 
     def unwind(self):
-        """Out-of-order exits leave the outer scope current; a thread of its own would end with it. Ends it here."""
+        """Out-of-order exits leave the outer scope current, as a thread's end would end it. Ends it here."""
         own = [v for v in contextvars.copy_context() if v.name == "dovetail_scope"][0]
         own.set(None)
 
@@ -236,7 +236,8 @@ class Labels(Case):
             with dovetail.scope(name):
                 pass
         closes = [e for e in fakelib.take() if not isinstance(e, Open)]
-        self.assertEqual([(c.fate, c.name) for c in closes], [("dropped", "a"), ("dropped", "b"), ("dropped", "a")])
+        self.assertEqual([(c.fate, c.name) for c in closes],
+                         [("dropped", "a"), ("dropped", "b"), ("dropped", "a")])
 
     def test_always_is_kept(self):
         fakelib.keep(False)

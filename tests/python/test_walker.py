@@ -54,7 +54,8 @@ def lines_of(code):
 class Lines(unittest.TestCase):
     def test_every_instruction_of_the_library_has_the_interpreters_line(self):
         n = 0
-        for module in (asyncio.base_events, json.decoder, traceback, unittest.case, subprocess, re, functools):
+        modules = asyncio.base_events, json.decoder, traceback, unittest.case, subprocess, re, functools
+        for module in modules:
             for code in codes_of(module):
                 for offset, line in lines_of(code):
                     self.assertEqual(_dovetail._line(code, offset), line, (code, offset))
@@ -119,7 +120,8 @@ class Stacks(unittest.TestCase):
 
     def test_names_beyond_ascii(self):
         names = {}
-        exec(compile("def grüße_日本():\n    return walk()\n", "größe/日本😀.py", "exec"), {"walk": _dovetail._walk}, names)
+        exec(compile("def grüße_日本():\n    return walk()\n", "größe/日本😀.py", "exec"),
+             {"walk": _dovetail._walk}, names)
         frames, _ = list(names.values())[0]()
         self.assertEqual(frames[0][:2], ("grüße_日本", "größe/日本😀.py"))
 
@@ -134,7 +136,8 @@ class Stacks(unittest.TestCase):
     def test_same_function_made_again_is_one(self):
         def make():
             names = {}
-            exec(compile("def f():\n    return walk()\n", "again.py", "exec"), {"walk": _dovetail._walk}, names)
+            exec(compile("def f():\n    return walk()\n", "again.py", "exec"),
+                 {"walk": _dovetail._walk}, names)
             names["f"]()
         make()
         before = dovetail.status()["codes"]
@@ -160,7 +163,8 @@ class ForeignHandlers(unittest.TestCase):
         self.assertEqual(done.returncode, -signal.SIGSEGV)
 
     def test_faulthandler_before_us_still_speaks(self):
-        done = self.run_child("import faulthandler; faulthandler.enable(); import dovetail, ctypes; ctypes.string_at(1)")
+        done = self.run_child("import faulthandler; faulthandler.enable()\n"
+                              "import dovetail, ctypes; ctypes.string_at(1)")
         self.assertIn("Segmentation fault", done.stderr)
         self.assertEqual(done.returncode, -signal.SIGSEGV)
 
@@ -198,8 +202,9 @@ def exceptions(i):
 
 def dying_code(i):
     names = {}
-    exec(compile(f"def made_{i % 7}(n):\n  x = [k * 2 for k in range(n)]\n  def inner(a):\n    return sum(a) + leaf(1)\n"
-                 f"  return inner(x)\n", f"dyn{i % 7}.py", "exec"), {"leaf": leaf}, names)
+    source = (f"def made_{i % 7}(n):\n  x = [k * 2 for k in range(n)]\n"
+              f"  def inner(a):\n    return sum(a) + leaf(1)\n  return inner(x)\n")
+    exec(compile(source, f"dyn{i % 7}.py", "exec"), {"leaf": leaf}, names)
     names[f"made_{i % 7}"](20)
 
 
@@ -325,7 +330,7 @@ class Calls:
 
 
 def is_unannounced(caller, callee):
-    """Calls that happen and that the profile hook does not tell of: finalizers, anywhere; throw() into a generator."""
+    """Calls that the profile hook does not tell of: finalizers, anywhere; throw() into a generator."""
     return callee.endswith("__del__") or (caller, callee) == ("generators", "g0")
 
 
@@ -345,10 +350,12 @@ class StormTest(unittest.TestCase):
         walks = fakelib.walks()
         total = sum(walks.values())
         refused = sum(n for reason, n in walks.items() if reason not in (OK, NO_THREAD_STATE))
-        print(f"\n{sys.version.split()[0]}: {total} walks, by reason {walks}, faults {dovetail.status()['faults']}")
+        faults = dovetail.status()["faults"]
+        print(f"\n{sys.version.split()[0]}: {total} walks, by reason {walks}, faults {faults}")
         self.assertGreater(walks[OK], 1000)
         self.assertLess(refused, total / 50)
-        mine = {name for pair in calls.pairs for name in pair if name[1] == __file__ or name[1].startswith("dyn")}
+        known = {name for pair in calls.pairs for name in pair}
+        mine = {name for name in known if name[1] == __file__ or name[1].startswith("dyn")}
         unseen = {(a, b) for a, b in fakelib.walked_pairs()
                   if (a, b) not in calls.pairs and a in mine and b in mine and not is_unannounced(a[0], b[0])}
         self.assertEqual(unseen, set())

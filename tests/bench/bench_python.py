@@ -3,7 +3,7 @@
     bench_python.py BUILD_DIR [PYTHON]
 
 Runs three children: plain (no shim), absent (the shim, no daemon), daemon (under `dovetail run`). The tests
-of a child take turns in many short rounds, of which the best counts, and so do the children: noise favours none.
+of a child take turns in many short rounds, of which the best counts, and so do the children.
 Targets: a scope <= 0.8x of a `with` of a pure Python context manager that reads the clock twice;
 an asyncio step +100 to 300 ns.
 """

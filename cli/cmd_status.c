@@ -131,6 +131,7 @@ static void print_ledger(struct state *s, const struct term *term)
     print_count(s, "joined", "  given to a scope", true);
     print_count(s, "outside", "  in no scope", true);
     print_count(s, "ambiguous", "  fit two contexts: given to none", false);
+    print_count(s, "repeated", "  repeats of a thread's short first period: dropped", false);
     print_count(s, "pending", "  wait for their scopes", false);
     print_count(s, "lost_queue", "  dropped: the daemon did not keep up", false);
     print_count(s, "lost_end", "  their thread ended before its scopes were told", false);

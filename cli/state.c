@@ -132,7 +132,7 @@ void state_texts(struct state *s, const char *path, void (*fn)(void *ctx, struct
 
 int64_t state_ledger_gap(struct state *s, const char *path)
 {
-    static const char *const parts[] = {"joined",  "outside",    "ambiguous",
+    static const char *const parts[] = {"joined",  "outside",    "ambiguous", "repeated",
                                         "pending", "lost_queue", "lost_end"};
     char field[128];
     snprintf(field, sizeof field, "%s.samples", path);

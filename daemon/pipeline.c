@@ -57,7 +57,7 @@ static void free_threads(struct pipeline *p)
     for (uint32_t i = 0; i < p->n_dirty; i++)
         thread_state_unref(p->dirty[i]);
     for (uint32_t i = 0; i < p->n_threads; i++) {
-        pipeline_clear_index(p->thread_list[i]);
+        pipeline_clear_index(p, p->thread_list[i]);
         thread_state_unref(p->thread_list[i]);
     }
     free(p->dirty);
@@ -240,6 +240,8 @@ void pipeline_sample(struct pipeline *p, struct sample *s)
         return;
     }
     size_t bytes = s->bytes;
+    if (!t->first_off)
+        t->first_off = s->end_off;
     if (s->end_off <= t->floor || thread_state_put_sample(t, s)) {
         t->lost++;
         lose_sample(s, &l->lost_queue);

@@ -144,7 +144,7 @@ enum pipeline_how pipeline_how_to_join(const struct pipeline *p, const struct th
 static void forget_thread(struct pipeline *p, struct proc_state *ps, struct thread_state *t)
 {
     pipeline_drop_samples(p, t, UINT64_MAX, &ps->ledger.lost_end);
-    pipeline_clear_index(t);
+    pipeline_clear_index(p, t);
     while (t->open.n) {
         struct scope *s = t->open.v[t->open.n - 1];
         s->cut = true;
@@ -291,7 +291,7 @@ static void give_up(struct pipeline *p, struct thread_state *t)
     for (uint32_t i = 0; i < t->cross.n; i++)
         t->floor = t->cross.v[i]->head_close > t->floor ? t->cross.v[i]->head_close : t->floor;
     pipeline_drop_samples(p, t, t->floor, &ps->ledger.lost_queue);
-    pipeline_clear_index(t);
+    pipeline_clear_index(p, t);
     scope_index_fini(&t->closed);
     stacks_drop(&t->stacks, UINT64_MAX);
 }

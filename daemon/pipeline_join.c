@@ -144,7 +144,16 @@ static struct trace_entry *place_with_open(struct pipeline *p, struct scope *s)
 
 static struct trace_entry *entry_of(struct pipeline *p, struct scope *s)
 {
-    return s->build ? trace_table_find(&p->traces, &s->trace) : place_with_open(p, s);
+    if (s->build)
+        return trace_table_find(&p->traces, &s->trace);
+    struct trace_entry *e = place_with_open(p, s);
+    if (e && s->conditional) {
+        s->conditional = false;
+        p->scopes.placed++;
+        e->n_roots += scope_is_root(s);
+        e->news_ns = p->now_ns;
+    }
+    return e;
 }
 
 static bool is_missing(uint32_t reason)
@@ -187,10 +196,21 @@ static void count_ambiguous(const struct joining *j, struct sample *s)
     free(s);
 }
 
+/* A short first period goes on until the thread's own signal handler sets the next: only the sample that ends it counts. */
+static bool is_repeat(const struct thread_state *t, const struct sample *s)
+{
+    return s->end_off <= t->armed_head && s->end_off != t->first_off;
+}
+
 /* Decides on one sample, if that is possible yet; true if it is gone. */
 static bool decide(const struct joining *j, struct sample *s, uint32_t row)
 {
     struct ledger *l = &j->ps->ledger;
+    if (is_repeat(j->t, s)) {
+        l->repeated++;
+        free(s);
+        return true;
+    }
     struct scope *best = candidate(j, s, row);
     bool is_settled = s->end_off <= j->settled;
     if (row == JOIN_AMBIGUOUS && (is_settled || j->how == PIPELINE_FINAL)) {
@@ -266,12 +286,13 @@ static bool holds_pending(const struct thread_state *t, const struct scope *s)
     return join_count_upto(offs, n, s->head_close) > join_count_upto(offs, n, s->head_open);
 }
 
-static void retire_cross(struct thread_state *t)
+static void retire_cross(struct pipeline *p, struct thread_state *t)
 {
     for (uint32_t i = t->cross.n; i-- > 0;) {
         struct scope *s = t->cross.v[i];
         if (s->head_close > t->mark.drained || holds_pending(t, s))
             continue;
+        p->scopes.empty += s->conditional;
         release(scope_ref(s));
         scope_list_remove(&t->cross, i);
     }
@@ -317,7 +338,7 @@ void pipeline_join_thread(struct pipeline *p, struct thread_state *t, enum pipel
     if (m)
         decide_all(&j, m);
     retire_closed(p, t);
-    retire_cross(t);
+    retire_cross(p, t);
     retire_open(p, t);
     retire_stacks(t);
 }
@@ -328,10 +349,9 @@ void pipeline_uncount_open(struct pipeline *p, struct scope *s)
     s->counted = false;
     if (!e)
         return;
-    bool is_root = s->flags & (DVT_SCOPE_ROOT | DVT_SCOPE_REMOTE_PARENT);
     e->n_open--;
-    e->n_open_roots -= is_root;
-    e->n_roots += is_root;
+    e->n_open_roots -= scope_is_root(s);
+    e->n_roots += scope_is_root(s);
     p->traces.next_due_ns = 0;
 }
 
@@ -352,13 +372,14 @@ void pipeline_drop_samples(struct pipeline *p, struct thread_state *t, uint64_t 
     thread_state_drop_samples(t, k);
 }
 
-void pipeline_clear_index(struct thread_state *t)
+void pipeline_clear_index(struct pipeline *p, struct thread_state *t)
 {
     for (uint32_t i = 0; i < t->closed.n; i++)
         release(t->closed.scopes[i]);
     t->closed.n = 0;
     t->scope_bytes = 0;
     while (t->cross.n) {
+        p->scopes.empty += t->cross.v[t->cross.n - 1]->conditional;
         release(scope_ref(t->cross.v[t->cross.n - 1]));
         scope_list_remove(&t->cross, t->cross.n - 1);
     }

@@ -63,11 +63,6 @@ static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
     return n;
 }
 
-static bool is_root(const struct scope *s)
-{
-    return s->flags & (DVT_SCOPE_ROOT | DVT_SCOPE_REMOTE_PARENT);
-}
-
 static bool same_trace(const struct scope *a, const struct scope *b)
 {
     return memcmp(&a->trace, &b->trace, sizeof a->trace) == 0;
@@ -122,7 +117,7 @@ static struct trace_entry *put_announced(struct reading *r, struct scope *s)
         return NULL;
     s->counted = true;
     e->n_open++;
-    e->n_open_roots += is_root(s);
+    e->n_open_roots += scope_is_root(s);
     r->p->scopes.placed++;
     return e;
 }
@@ -142,17 +137,28 @@ static int put_index(struct thread_state *t, struct scope *s)
     return 0;
 }
 
+/* Sent only because its thread's arming was under way: it comes into its trace with its first sample, or not at all. */
+static bool is_conditional(const struct scope *s)
+{
+    const uint32_t pending = DVT_SCOPE_LATE_ARMED | DVT_SCOPE_CROSS_THREAD;
+    return (s->flags & pending) == pending && !(s->flags & DVT_SCOPE_ALWAYS);
+}
+
+/* NULL if it is in no trace: lost, or conditional. */
 static struct trace_entry *put_closed(struct reading *r, struct scope *s)
 {
     struct thread_state *t = r->t;
     uint32_t i = scope_list_find(&t->open, s->serial);
     if (put_index(t, s))
         return NULL;
+    s->conditional = i == t->open.n && is_conditional(s);
+    if (s->conditional)
+        return NULL;
     if (i == t->open.n) {
         struct trace_entry *e = pipeline_place_scope(r->p, s);
         r->p->scopes.placed += e != NULL;
         if (e)
-            e->n_roots += is_root(s);
+            e->n_roots += scope_is_root(s);
         return e;
     }
     struct trace_entry *e = replace_or_place(r, t->open.v[i], s);
@@ -185,7 +191,7 @@ static void put_scope(struct reading *r, const struct dvt_scope_rec *rec)
         r->ps->ledger.scopes_bad++;
     } else {
         e = !s ? NULL : is_open ? put_announced(r, s) : put_closed(r, s);
-        r->p->scopes.lost += !e;
+        r->p->scopes.lost += !e && !(s && s->conditional);
     }
     if (e)
         e->news_ns = r->p->now_ns;
@@ -322,6 +328,12 @@ static void put_thread(struct reading *r, const struct dvt_thread_info *info)
     if (!t)
         return;
     thread_state_set_name(t, info->name);
+    if (info->armed_head > t->armed_head)
+        t->armed_head = info->armed_head;
+    if (info->ended) {
+        watermark_tell(&t->mark, UINT64_MAX);
+        pipeline_mark_dirty(r->p, t);
+    }
     if (info->uncovered_ns > t->uncovered_ns) {
         r->ps->ledger.uncovered_ns += info->uncovered_ns - t->uncovered_ns;
         t->uncovered_ns = info->uncovered_ns;

@@ -104,7 +104,7 @@ void pipeline_end_open(struct pipeline *p, struct thread_state *t, uint32_t i);
 /* Drops samples up to the offset, counted in *counter. */
 void pipeline_drop_samples(struct pipeline *p, struct thread_state *t, uint64_t upto, uint64_t *counter);
 /* Takes all scopes out of the thread's index. */
-void pipeline_clear_index(struct thread_state *t);
+void pipeline_clear_index(struct pipeline *p, struct thread_state *t);
 
 /* ---- pipeline_close.c ---- */
 

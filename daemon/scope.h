@@ -28,6 +28,7 @@ struct scope {
     bool indexed; /* told closed, and samples may still fall into it */
     bool counted; /* announced: in its trace's counts of open scopes */
     struct thread_state *thread; /* not counted: outlives the index; a trace holds its threads itself */
+    bool conditional;            /* waits in the index for a first sample before it is in any trace */
     struct trace_build *build;   /* the trace part it is in now, or NULL */
     uint32_t slot;               /* its place there */
     size_t bytes;                /* of the block */
@@ -37,5 +38,11 @@ struct scope {
 struct scope *scope_new(const struct dvt_scope_rec *rec);
 struct scope *scope_ref(struct scope *s);
 void scope_unref(struct scope *s); /* NULL is fine */
+
+/* Of its trace, as far as its process knows. */
+static inline bool scope_is_root(const struct scope *s)
+{
+    return s->flags & (DVT_SCOPE_ROOT | DVT_SCOPE_REMOTE_PARENT);
+}
 
 #endif

@@ -35,7 +35,7 @@ static int put_field(struct dvt_buf *out, const char *prefix, const char *name, 
 #define SHIM_FIELDS(X)                                                                                       \
     X(opened) X(closed) X(kept) X(dropped) X(lost_ring) X(lost_send) X(misuse_order) X(misuse_thread)        \
     X(misuse_depth) X(misuse_stale) X(signals) X(stacks_ok) X(stacks_none) X(stacks_lost) X(threads_started) \
-    X(threads_ended) X(threads_unarmed) X(uncovered_ns) X(labels_cut) X(names_over)
+    X(threads_ended) X(threads_unarmed) X(uncovered_ns) X(labels_cut) X(names_over) X(traceparents_bad)
 
 #define X(name) +1
 static_assert(sizeof(struct dvt_shim_counts) == sizeof(uint64_t) * (0 SHIM_FIELDS(X)), "a field is missing");

@@ -2,7 +2,7 @@
  * stats: the ledger. Counts that must add up, per process and in total. Layer 0.
  *
  * Identity, once a thread is settled and flushed:
- *   samples = joined + outside + ambiguous + pending + lost_end + lost_queue
+ *   samples = joined + outside + ambiguous + repeated + pending + lost_end + lost_queue
  *   kernel records = samples + lost_kernel
  *   scopes = in traces + announcements merged
  *   shim.closed = shim.kept + shim.dropped + shim.lost_ring
@@ -22,6 +22,7 @@
     X(joined)            /* given to a scope */ \
     X(outside)           /* in no scope of the thread */ \
     X(ambiguous)         /* fits two contexts: given to none */ \
+    X(repeated)          /* taken before the thread's signal could lengthen its first period: dropped by rule */     \
     X(pending)           /* waiting for their scopes (a level, not a total) */ \
     X(lost_kernel)       /* the kernel's own count of lost records */ \
     X(lost_queue)        /* dropped between the daemon's threads: memory cap */ \

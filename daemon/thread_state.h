@@ -42,6 +42,8 @@ struct thread_state {
     uint64_t wait_since_ns;
     uint32_t wait_messages;  /* settled messages since */
 
+    uint64_t first_off;  /* of its first sample; 0 none yet */
+    uint64_t armed_head; /* samples up to here, but the first, are repeats of the first period */
     uint64_t lost;       /* the kernel's lost records and our dropped samples */
     uint64_t floor;      /* samples at or below it are dropped: their scopes were given up */
     uint64_t early_head; /* greatest offset joined before it was settled */

@@ -101,7 +101,8 @@ struct dvt_thread_info {
     uint32_t tid, epoch;
     struct dvt_str name;
     uint64_t uncovered_ns; /* CPU time from the thread's first scope to its arming */
-    bool ended;
+    bool ended;            /* all of its scopes have been sent */
+    uint64_t armed_head;   /* ring offset when its signal was armed: samples up to here came a first period apart */
 };
 
 enum dvt_scope_flags {
@@ -210,7 +211,7 @@ struct dvt_shim_counts {
         stacks_lost; /* handler runs; none: by reason; lost: ring full */
     uint64_t threads_started, threads_ended, threads_unarmed; /* unarmed: the daemon could not sample them */
     uint64_t uncovered_ns;
-    uint64_t labels_cut, names_over;
+    uint64_t labels_cut, names_over, traceparents_bad;
 };
 
 /* ---- encoding ---- */

@@ -15,6 +15,7 @@ static const struct dvt_field thread_rows[] = {
     DVT_ROW(struct dvt_thread_info, 3, STR, name, false, DVT_MAX_NAME),
     DVT_ROW(struct dvt_thread_info, 4, U64, uncovered_ns, false, 0),
     DVT_ROW(struct dvt_thread_info, 5, BOOL, ended, false, 0),
+    DVT_ROW(struct dvt_thread_info, 6, U64, armed_head, false, 0),
 };
 static const struct dvt_fields thread = DVT_FIELDS("THREADS", struct dvt_thread_info, thread_rows);
 
@@ -71,6 +72,7 @@ static const struct dvt_field counts_rows[] = {
     COUNT(19, uncovered_ns),
     COUNT(20, labels_cut),
     COUNT(21, names_over),
+    COUNT(22, traceparents_bad),
 };
 static_assert(sizeof counts_rows / sizeof *counts_rows == sizeof(struct counts) / sizeof(uint64_t),
               "a row a count");

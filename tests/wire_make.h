@@ -109,8 +109,8 @@ static inline int put_scopes_sample(struct dvt_buf *b)
 
 static inline int put_lists_sample(struct dvt_buf *b, uint32_t type)
 {
-    const struct dvt_thread_info threads[] = {{1, 1, dvt_str("main"), 5, false},
-                                              {70000, 2, dvt_str(""), 0, true}};
+    const struct dvt_thread_info threads[] = {{1, 1, dvt_str("main"), 5, false, 960},
+                                              {70000, 2, dvt_str(""), 0, true, 0}};
     const struct dvt_code_info code[] = {{7, dvt_str("app.handler"), dvt_str("/srv/app.py"), 31},
                                          {8, {0}, {0}, 0}};
     const struct dvt_dropped dropped[] = {{dvt_str("GET /"), 4000}, {dvt_str("(other)"), UINT64_MAX}};

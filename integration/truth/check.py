@@ -21,7 +21,7 @@ def program(name):
 
 def ledger_adds_up(store):
     led = ledgers(store)
-    told = led["joined"] + led["outside"] + led["ambiguous"] + led["lost_end"] + led["lost_queue"] + led["pending"]
+    told = led["joined"] + led["outside"] + led["ambiguous"] + led["repeated"] + led["lost_end"] + led["lost_queue"] + led["pending"]
     return must(led["samples"] == told and led["lost_kernel"] == 0 and led["samples"] > 0,
                 f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']} outside"
                 f" + {led['ambiguous']} ambiguous + {led['lost_end']} lost; kernel lost {led['lost_kernel']}")

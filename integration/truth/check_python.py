@@ -43,7 +43,7 @@ def main():
                  for t in spent for low, high in [interval(counts[t], marked)])
     good &= must(inside >= 0.9 * len(spent), f"{inside} of {len(spent)} traces' shares within their 95% interval")
     led = ledgers(store)
-    told = led["joined"] + led["outside"] + led["ambiguous"] + led["lost_end"] + led["lost_queue"] + led["pending"]
+    told = led["joined"] + led["outside"] + led["ambiguous"] + led["repeated"] + led["lost_end"] + led["lost_queue"] + led["pending"]
     good &= must(led["samples"] == told, f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']}"
                  f" outside + {led['ambiguous']} ambiguous + {led['lost_end']} lost")
     good &= must(led["no_stack"] <= 0.01 * led["joined"], f"{led['no_stack']} of {led['joined']} without a Python stack;"

@@ -60,13 +60,13 @@ static int map_ring(struct dvt_slot *s, int fd, uint32_t bytes)
  * CPU ns from its opening on. A thread that has ended left its last clock in cpu_end_ns. */
 static uint64_t uncovered(const struct dvt_slot *s, int fd)
 {
-    uint64_t count, cpu = dvt_clock_ns(s->cpu_clock);
+    uint64_t values[2], cpu = dvt_clock_ns(s->cpu_clock); /* count; lost records where the daemon asked for them */
     if (atomic_load_explicit(&s->state, memory_order_acquire) != DVT_SLOT_LIVE || cpu == 0)
         cpu = s->cpu_end_ns;
-    if (read(fd, &count, sizeof count) != sizeof count)
+    if (read(fd, values, sizeof values) < (ssize_t)sizeof values[0])
         return 0;
     uint64_t spent = cpu > s->cpu_first_ns ? cpu - s->cpu_first_ns : 0;
-    return spent > count ? spent - count : 0;
+    return spent > values[0] ? spent - values[0] : 0;
 }
 
 static int arm_signal(int fd, pid_t tid)
@@ -86,8 +86,13 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
     dvt_handler_own_fd(fd, true);
     atomic_store_explicit(&s->armed_ns, dvt_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&s->head_ptr, head, memory_order_release);
-    if (how->use_signal && live && arm_signal(fd, s->tid) == 0 && atomic_load_explicit(head, memory_order_acquire) != 0)
-        dvt_handler_next_period(fd, &s->handler_rng); /* the first sample fell before there was a handler to do it */
+    if (how->use_signal && live && arm_signal(fd, s->tid) == 0) {
+        s->armed_head = atomic_load_explicit(head, memory_order_acquire);
+        if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
+            dvt_handler_next_period(fd, &s->handler_rng);
+    } else if (how->use_signal) { /* it has ended: its first period was its only one */
+        s->armed_head = atomic_load_explicit(head, memory_order_acquire);
+    }
     atomic_store_explicit(&s->epoch_word, dvt_slot_epoch(s), memory_order_seq_cst);
     /* A scope that closed while pending read the head no later than here: if it is still 0, no sample fell in any. */
     s->armed_clean = atomic_load_explicit(head, memory_order_seq_cst) == 0;
@@ -138,7 +143,7 @@ static void disarm_live(struct dvt_slot *s)
     if (s->map) /* MAP_FIXED: the reader that still holds the pointer finds zeros */
         mmap(s->map, s->map_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     close_event(s);
-    s->settled_head = s->arm_sent_ns = s->uncovered_ns = 0;
+    s->settled_head = s->arm_sent_ns = s->uncovered_ns = s->armed_head = 0;
     s->cpu_first_ns = dvt_clock_ns(s->cpu_clock);
     s->known = s->armed_clean = false;
     atomic_store_explicit(&s->arm_state, DVT_ARM_WANTED, memory_order_release);

@@ -79,6 +79,7 @@ static void tell_thread(struct dvt_slot *s, bool ended)
         .epoch = dvt_slot_epoch(s),
         .name = dvt_str(info_names[n_infos]),
         .uncovered_ns = s->uncovered_ns,
+        .armed_head = s->armed_head,
         .ended = ended,
     };
     n_infos++;

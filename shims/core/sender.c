@@ -175,7 +175,7 @@ static void take_packet(struct dvt_str packet, int fd, uint64_t now)
         else if (type == DVT_MSG_ARMED && me.state == CONNECTED)
             take_armed(map, &fd);
         else if (type == DVT_MSG_FLUSH_REQ)
-            me.next_flush = now;
+            me.next_flush = me.next_heartbeat = now; /* the heartbeat behind it says that all is sent */
     }
     if (fd >= 0)
         close(fd);

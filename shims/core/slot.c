@@ -141,7 +141,7 @@ static void init_for_thread(struct dvt_slot *s)
     seed(s);
     s->arena_top = s->overflow = s->held = 0;
     s->known = s->armed_clean = false;
-    s->settled_head = s->settled_ns = s->uncovered_ns = s->arm_sent_ns = 0;
+    s->settled_head = s->settled_ns = s->uncovered_ns = s->arm_sent_ns = s->armed_head = 0;
     atomic_store_explicit(&s->head_ptr, &dvt_zero_word, memory_order_relaxed);
     atomic_store_explicit(&s->epoch_word, dvt_slot_next_epoch(), memory_order_relaxed);
     atomic_store_explicit(&s->armed_ns, UINT64_MAX, memory_order_relaxed);
@@ -225,6 +225,7 @@ static void add_slot(struct dvt_shim_counts *sum, const struct dvt_slot *s)
     sum->signals += atomic_load_explicit(&n->signals, memory_order_relaxed);
     sum->stacks_lost += atomic_load_explicit(&n->stacks_lost, memory_order_relaxed);
     sum->labels_cut += atomic_load_explicit(&n->labels_cut, memory_order_relaxed);
+    sum->traceparents_bad += atomic_load_explicit(&n->traceparents_bad, memory_order_relaxed);
     sum->names_over += atomic_load_explicit(&n->names_over, memory_order_relaxed);
 }
 

@@ -134,6 +134,7 @@ struct dvt_slot {
     struct dvt_buf announced; /* scopes the handler announced, entries as in the ring; under the stacks lock */
     uint32_t held;          /* drains for which stacks could not be resolved */
     bool known;             /* a THREADS entry was sent in this session */
+    uint64_t armed_head;    /* ring offset when its signal was armed */
     bool armed_clean;       /* no sample had fallen when its arming was complete: scopes kept for that alone are dropped */
     uint64_t dropped;       /* as collected from dropped_by so far, and undone */
     uint64_t undone;        /* of those: counted as kept, then dropped */

@@ -381,6 +381,71 @@ static void test_thread_name_and_uncovered_time_reach_the_trace(void)
     CHECK_STOP(r);
 }
 
+static void tell_thread(struct rig *r, struct dvt_thread_info info)
+{
+    dvt_wire_put_threads(&r->body, &info, 1);
+    rig_send(r);
+}
+
+static void test_end_of_a_thread_settles_what_no_scope_follows(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    rig_scope(&r, 7, 150, rig_rec(&r, 1, 50, 150, 1));
+    rig_sample(&r, 7, 100);
+    rig_sample(&r, 7, 300); /* while the thread ends: the shim looked at its ring before */
+    pipeline_progress(r.p, rig_key(7), 300, 0, true);
+    tell_thread(&r, (struct dvt_thread_info){.tid = 7, .epoch = 1, .ended = true});
+    rig_tick(&r, 0);
+    CU_ASSERT_EQUAL(rig_ledger(&r).joined, 1);
+    CU_ASSERT_EQUAL(rig_ledger(&r).outside, 1);
+    CU_ASSERT_EQUAL(rig_ledger(&r).lost_end, 0);
+    CHECK_STOP(r);
+}
+
+static void test_repeats_of_the_first_period_count_once(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    for (uint64_t off = 100; off <= 500; off += 100)
+        rig_sample(&r, 7, off);
+    rig_drained(&r, 7, 500);
+    tell_thread(&r, (struct dvt_thread_info){.tid = 7, .epoch = 1, .armed_head = 300});
+    rig_scope(&r, 7, 600, rig_rec(&r, 1, 0, 600, 1));
+    struct trace *t = close_one(&r);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL(t->n_samples, 3); /* 100, 400, 500 */
+    CU_ASSERT_EQUAL(rig_scope_of(t, 200), 0);
+    CU_ASSERT_EQUAL(rig_ledger(&r).repeated, 2);
+    trace_free(t);
+    CHECK_STOP(r);
+}
+
+/* Scopes that ended while their thread's arming was under way are all sent: only the daemon knows which hold a sample. */
+static void test_scopes_closed_while_arming_are_kept_by_their_samples(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    rig_sample(&r, 7, 100);
+    struct dvt_scope_rec v[] = {rig_rec(&r, 1, 0, 20, 1), rig_rec(&r, 2, 0, 150, 2), rig_rec(&r, 3, 0, 40, 3)};
+    for (int i = 0; i < 3; i++) {
+        v[i].flags |= DVT_SCOPE_LATE_ARMED | DVT_SCOPE_CROSS_THREAD;
+        v[i].head_close = 100; /* an upper bound: their times decide */
+    }
+    v[2].flags |= DVT_SCOPE_ALWAYS;
+    rig_scopes(&r, 7, 100, v, 3);
+    rig_drained(&r, 7, 100);
+    rig_tick(&r, 0);
+    rig_tick(&r, r.cfg.idle_close_ns);
+    uint8_t seen = 0;
+    for (struct trace *t; (t = pipeline_take_closed(r.p)); trace_free(t)) {
+        seen |= (uint8_t)(1u << t->id.b[15]);
+        CU_ASSERT_EQUAL(t->n_samples, t->id.b[15] == 2);
+    }
+    CU_ASSERT_EQUAL(seen, 1u << 2 | 1u << 3);
+    CHECK_STOP(r);
+}
+
 static void add_dropped(void *ctx, const char *service, const char *name, uint64_t count)
 {
     uint64_t *sums = ctx;
@@ -441,6 +506,9 @@ int main(void)
     T(test_same_serial_twice_is_ambiguous);
     T(test_malformed_message_changes_nothing);
     T(test_thread_name_and_uncovered_time_reach_the_trace);
+    T(test_end_of_a_thread_settles_what_no_scope_follows);
+    T(test_repeats_of_the_first_period_count_once);
+    T(test_scopes_closed_while_arming_are_kept_by_their_samples);
     T(test_dropped_counts_are_summed_by_name_and_taken_once);
     T(test_heartbeat_counts_are_known);
     CU_basic_set_mode(CU_BRM_VERBOSE);

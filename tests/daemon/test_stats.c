@@ -41,14 +41,14 @@ static char *as_text(struct dvt_buf *b)
 static void test_ledger_json_has_every_field_and_the_shim_s(void)
 {
     struct ledger l = {.samples = 7, .uncovered_ns = UINT64_MAX};
-    struct dvt_shim_counts shim = {.opened = 5, .names_over = 9};
+    struct dvt_shim_counts shim = {.opened = 5, .traceparents_bad = 9};
     struct dvt_buf b;
     dvt_buf_init(&b, 1 << 16);
     CU_ASSERT_EQUAL(ledger_json(&l, &shim, &b), 0);
     const char *text = as_text(&b);
     CU_ASSERT_PTR_EQUAL(strstr(text, "{\"samples\":7,\"joined\":0,"), text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, ",\"uncovered_ns\":18446744073709551615,\"shim_opened\":5,"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, ",\"shim_names_over\":9}"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, ",\"shim_traceparents_bad\":9}"));
     b.n = 0;
     CU_ASSERT_EQUAL(ledger_json(&l, NULL, &b), 0);
     CU_ASSERT_PTR_NULL(strstr(as_text(&b), "shim_"));

@@ -1,5 +1,5 @@
 /*
- * config: what the user asked for, from a file and flags of the same names. Layer 0.
+ * config: what the user asked for, from a file and flags of the same names. Layer 1.
  *
  * File: "key = value" lines, # comments, blank lines; a flag wins over the file. A wrong name or value is an
  * error that says where it stands and what is valid.

@@ -1,6 +1,6 @@
 /*
  * pipeline: one thread's state machine over layers 2 to 4: messages and samples in, closed traces out.
- * It owns no thread, socket or clock: main feeds it and passes the time in, so tests drive it alone.
+ * Layer 6. It owns no thread, socket or clock: main feeds it and passes the time in, so tests drive it alone.
  *
  * Order contract with its feeders: a sample is fed before the progress that covers it; messages of one process in their
  * order. Samples and messages come from different queues, in any order between them.

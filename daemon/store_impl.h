@@ -1,5 +1,5 @@
 /*
- * store_impl: what the files of the store share. Included by daemon/store*.c only.
+ * store_impl: what the files of the store share. Layer 5; included by daemon/store*.c only.
  *
  *   store.c          open, close, lock, append, commit
  *   store_segment.c  segment files: write, cut back, seal, sync

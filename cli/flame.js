@@ -58,9 +58,16 @@ function duration(ns) {
 function weight(v) { return data.counts ? group(v) : duration(v); }
 function share(part, whole) { return whole > 0 ? part / whole : 0; }
 function percent(p) { return (p * 100).toFixed(1) + "%"; }
-/* Half the width of the 95% interval of share p in all samples. */
-function interval(p) { return allSamples ? 1.96 * Math.sqrt(p * (1 - p) / allSamples) : 1; }
-function withInterval(p) { return percent(p) + " \u00b1" + (interval(p) * 100).toFixed(1); }
+/* "[75.7, 87.3]": the 95% interval (Wilson's) of share p in all samples, in percent. */
+function interval(p) {
+  const z = 1.96, n = allSamples;
+  if (!n) return "[0.0, 100.0]";
+  const scale = 1 / (1 + z * z / n), centre = (p + z * z / (2 * n)) * scale;
+  const half = z * scale * Math.sqrt(Math.max(p * (1 - p), 0) / n + z * z / (4 * n * n));
+  const low = p > 0 ? Math.max(centre - half, 0) : 0, high = p < 1 ? Math.min(centre + half, 1) : 1;
+  return "[" + (low * 100).toFixed(1) + ", " + (high * 100).toFixed(1) + "]";
+}
+function withInterval(p) { return percent(p) + " " + interval(p); }
 function tooFew(k) { return allSamples < 20 || k < 5; }
 
 /* ---- colours ---- */
@@ -443,13 +450,13 @@ function fillTable() {
     body.append(element("tr", { tabIndex: 0, onclick: find, onkeydown: e => { if (e.key === "Enter") find(); },
                                 className: tooFew(f.selfSamples) ? "few" : "" },
       element("td", null, percent(share(f.self, all)), element("small", { textContent:
-        "\u00b1" + (interval(share(f.self, all)) * 100).toFixed(1) + (tooFew(f.selfSamples) ? " ?" : "") })),
+        interval(share(f.self, all)) + (tooFew(f.selfSamples) ? " ?" : "") })),
       element("td", null, percent(share(f.total, all)), element("small", { textContent: group(f.samples) + " samples" })),
       element("td", null, element("b", { className: "mono", textContent: nameOf(f.node) }),
               element("small", { textContent: placeOf(f.node, true), title: placeOf(f.node) }))));
   }
   side.replaceChildren(element("table", null, element("thead", null, element("tr", null,
-    element("th", { textContent: "self \u00b195%" }), element("th", { textContent: "total" }),
+    element("th", { textContent: "self, 95%" }), element("th", { textContent: "total" }),
     element("th", { textContent: "function" }))), body));
 }
 function toggleTable() {
@@ -531,7 +538,7 @@ note(data.lost, "samples were lost by the kernel");
 note(data.cutShort, "scopes were cut short: their process ended");
 if (data.uncoveredNs) footer.append(element("span", { className: "note",
   textContent: duration(data.uncoveredNs) + " of CPU time was not covered: before sampling of its thread began" }));
-footer.append(element("span", { textContent: "\u00b1 is the 95% interval; ? marks fewer than 5 samples." }));
+footer.append(element("span", { textContent: "[low, high] is the 95% interval; ? marks fewer than 5 samples." }));
 const keys = element("span", { className: "keys" });
 for (const [k, what] of [["/", "search"], ["Esc", "clear, reset"], ["\u2190\u2191\u2192\u2193", "move"], ["Enter", "zoom"],
                          ["i", "flip"], ["t", "functions"]])

@@ -49,7 +49,9 @@ static void put_node(struct json *j, const struct tree *t, uint32_t i)
     json_u64(j, "self_samples", n->self_samples);
     json_u64(j, "total_samples", n->total_samples);
     json_share(j, "share", share);
-    json_share(j, "interval95", text_interval95(share, t->nodes[0].total_samples));
+    struct text_interval interval = text_interval95(share, t->nodes[0].total_samples);
+    json_share(j, "interval95_low", interval.low);
+    json_share(j, "interval95_high", interval.high);
     json_close(j, '}');
 }
 

@@ -101,14 +101,15 @@ static void put_title(const struct picture *p, const struct tree_node *n, const 
 {
     const struct tree_node *all = &p->t->nodes[0];
     double share = all->total_ns ? (double)n->total_ns / (double)all->total_ns : 0;
+    struct text_interval interval = text_interval95(share, all->total_samples);
     char total[TEXT_NUMBER_MAX], self[TEXT_NUMBER_MAX];
     weight_text(p, n->total_ns, total);
     weight_text(p, n->self_ns, self);
     fputs("<title>", p->out);
     markup_xml(p->out, name);
     put_place(p, n);
-    fprintf(p->out, "\n%s, %.1f%% \xC2\xB1%.1f, %" PRIu64 " of %" PRIu64 " samples", total, share * 100,
-            text_interval95(share, all->total_samples) * 100, n->total_samples, all->total_samples);
+    fprintf(p->out, "\n%s, %.1f%% [%.1f, %.1f], %" PRIu64 " of %" PRIu64 " samples", total, share * 100,
+            interval.low * 100, interval.high * 100, n->total_samples, all->total_samples);
     if (n->self_samples) {
         fprintf(p->out, "\nself %s, %" PRIu64 " samples", self, n->self_samples);
     }

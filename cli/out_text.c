@@ -35,23 +35,31 @@ static void put_weight(const struct view *v, uint64_t ns)
     } else {
         text_duration(ns, text);
     }
-    fprintf(v->out, "%10s", text);
+    fprintf(v->out, "%9s", text);
 }
 
-/* " 31.0% ±4.2     480     4.85 s  " */
+/* " 31.0%  [26.9, 35.4]": the share in the colour of its weight, the rest dim. */
+static void put_share(const struct view *v, uint64_t ns, uint64_t samples)
+{
+    enum { SHARE_COLUMNS = 6 };
+    char text[TEXT_SHARE_MAX];
+    double share = share_of(v, ns);
+    enum term_style style = share >= 0.25 ? TERM_HOT : share >= 0.05 ? TERM_WARM : TERM_PLAIN;
+    text_share(share, samples, v->all_samples, text);
+    fprintf(v->out, "%s%.*s%s", term_on(&v->term, style), SHARE_COLUMNS, text, term_off(&v->term, style));
+    fprintf(v->out, "%s%s%s", term_on(&v->term, TERM_DIM), text + SHARE_COLUMNS, term_off(&v->term, TERM_DIM));
+}
+
+/* " 31.0%  [26.9, 35.4]      480    4.85 s  " */
 static void put_numbers(const struct view *v, uint64_t ns, uint64_t samples)
 {
-    double share = share_of(v, ns), half = text_interval95(share, v->all_samples);
-    enum term_style style = share >= 0.25 ? TERM_HOT : share >= 0.05 ? TERM_WARM : TERM_PLAIN;
-    char few = text_too_few(samples, v->all_samples) ? '?' : ' ';
-    fprintf(v->out, "%s%5.1f%%%s", term_on(&v->term, style), share * 100, term_off(&v->term, style));
-    fprintf(v->out, " %s±%4.1f%s%c %7" PRIu64 " ", term_on(&v->term, TERM_DIM), half * 100,
-            term_off(&v->term, TERM_DIM), few, samples);
+    put_share(v, ns, samples);
+    fprintf(v->out, " %7" PRIu64 " ", samples);
     put_weight(v, ns);
     fputs("  ", v->out);
 }
 
-enum { NUMBERS_COLUMNS = 6 + 1 + 5 + 1 + 1 + 7 + 1 + 10 + 2 };
+enum { NUMBERS_COLUMNS = TEXT_SHARE_COLUMNS + 1 + 7 + 1 + 9 + 2 };
 
 static struct dvt_str base_name(struct dvt_str path)
 {
@@ -293,16 +301,12 @@ static void put_hottest(const struct view *v)
     struct tree_function f[SHOWN];
     size_t n = tree_hottest(v->t, f, SHOWN);
     const char *on = term_on(&v->term, TERM_BOLD), *off = term_off(&v->term, TERM_BOLD);
-    fprintf(v->out, "\n%shottest functions%s\n%s  self ±95%%    total ±95%%  samples       self%s\n", on, off,
-            on, off);
+    fprintf(v->out, "\n%shottest functions%s\n%s%6s  %-13s %7s %6s  %s%s\n", on, off, on, "self", "95% interval",
+            "samples", "total", "95% interval", off);
     for (size_t i = 0; i < n; i++) {
-        double self = share_of(v, f[i].self_ns), total = share_of(v, f[i].total_ns);
-        fprintf(v->out, "%5.1f%% ±%4.1f%c %5.1f%% ±%4.1f%c %7" PRIu64 " ", self * 100,
-                text_interval95(self, v->all_samples) * 100,
-                text_too_few(f[i].self_samples, v->all_samples) ? '?' : ' ', total * 100,
-                text_interval95(total, v->all_samples) * 100,
-                text_too_few(f[i].total_samples, v->all_samples) ? '?' : ' ', f[i].self_samples);
-        put_weight(v, f[i].self_ns);
+        put_share(v, f[i].self_ns, f[i].self_samples);
+        fprintf(v->out, " %7" PRIu64 " ", f[i].self_samples);
+        put_share(v, f[i].total_ns, f[i].total_samples);
         fputs("  ", v->out);
         text_put(v->out, f[i].name, room_for_name(v));
         put_place(v, f[i].module, f[i].file, f[i].line, f[i].frame_kind);
@@ -319,8 +323,8 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
                      .all_ns = tree->nodes[0].total_ns,
                      .all_samples = tree->nodes[0].total_samples};
     put_head(&v);
-    fprintf(out, "\n%s share ±95%%  samples       time%s\n", term_on(&v.term, TERM_BOLD),
-            term_off(&v.term, TERM_BOLD));
+    fprintf(out, "\n%s%6s  %-13s %7s %9s%s\n", term_on(&v.term, TERM_BOLD), "share", "95% interval", "samples",
+            meta->weights_are_counts ? "events" : "time", term_off(&v.term, TERM_BOLD));
     put_tree(&v);
     if (v.indent) {
         pop(&v, 0);

@@ -178,13 +178,25 @@ void text_time(int64_t unix_ns, bool iso, char out[40])
     snprintf(out, 40, iso ? "%s.%09dZ" : "%s.%03d", date, iso ? (int)rest : (int)(rest / 1000000));
 }
 
-double text_interval95(double share, uint64_t n_samples)
+/* E. B. Wilson, JASA 22 (1927): the shares p0 for which the seen one lies within 1.96 of their standard errors. */
+struct text_interval text_interval95(double share, uint64_t n_samples)
 {
     if (n_samples == 0) {
-        return 1;
+        return (struct text_interval){0, 1};
     }
-    double p = share < 0 ? 0 : share > 1 ? 1 : share;
-    return 1.96 * sqrt(p * (1 - p) / (double)n_samples);
+    double p = share < 0 ? 0 : share > 1 ? 1 : share, z = 1.96, n = (double)n_samples;
+    double scale = 1 / (1 + z * z / n), centre = (p + z * z / (2 * n)) * scale;
+    double half = z * scale * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+    /* Rounding must not leave 0 outside the interval of 0, or 1 outside that of 1. */
+    return (struct text_interval){p > 0 ? fmax(centre - half, 0) : 0, p < 1 ? fmin(centre + half, 1) : 1};
+}
+
+void text_share(double share, uint64_t part, uint64_t total, char out[TEXT_SHARE_MAX])
+{
+    struct text_interval i = text_interval95(share, total);
+    char interval[32];
+    snprintf(interval, sizeof interval, "[%4.1f, %4.1f]", i.low * 100, i.high * 100);
+    snprintf(out, TEXT_SHARE_MAX, "%5.1f%%%c %-13s", share * 100, text_too_few(part, total) ? '?' : ' ', interval);
 }
 
 bool text_too_few(uint64_t part, uint64_t total)

@@ -31,9 +31,16 @@ void text_count(uint64_t n, char out[TEXT_NUMBER_MAX]);
 /* Local time "2026-11-30 21:04:11.123"; iso: UTC "2026-11-30T21:04:11.123456789Z". */
 void text_time(int64_t unix_ns, bool iso, char out[40]);
 
-/* Half the width of the 95% interval of a share p seen in n samples: 1.96 * sqrt(p (1 - p) / n); 1 for n = 0.
- */
-double text_interval95(double share, uint64_t n_samples);
+/* The 95% interval of a share seen in n samples, Wilson's: it keeps its promise for few samples and small shares
+ * too, where p +- 1.96 sqrt(p (1 - p) / n) does not (n = 20, p = 0.06: it holds the truth 70% of the time). For
+ * n = 0 all of [0, 1]. */
+struct text_interval {
+    double low, high;
+};
+struct text_interval text_interval95(double share, uint64_t n_samples);
+/* " 82.2%  [75.7, 87.3]", always TEXT_SHARE_COLUMNS wide; "?" behind the share where text_too_few says so. */
+enum { TEXT_SHARE_COLUMNS = 6 + 1 + 1 + 13, TEXT_SHARE_MAX = 64 };
+void text_share(double share, uint64_t part, uint64_t total, char out[TEXT_SHARE_MAX]);
 /* Too few samples to say much: fewer than 20 in all, or fewer than 5 in the part. */
 bool text_too_few(uint64_t part, uint64_t total);
 

@@ -89,12 +89,66 @@ static void test_times_in_utc(void)
     CU_ASSERT_STRING_EQUAL(s, "1969-12-31T23:59:59.999999999Z");
 }
 
-static void test_interval_is_the_normal_one(void)
+/* The chance that the printed interval holds the true share p: the binomial's terms of all counts for which it does. */
+static double coverage(double p, unsigned n)
 {
-    CU_ASSERT_TRUE(fabs(text_interval95(0.2, 100) - 0.0784) < 1e-9);
-    CU_ASSERT_EQUAL(text_interval95(0, 100), 0);
-    CU_ASSERT_EQUAL(text_interval95(1, 100), 0);
-    CU_ASSERT_EQUAL(text_interval95(0.5, 0), 1);
+    double covered = 0;
+    for (unsigned k = 0; k <= n; k++) {
+        struct text_interval i = text_interval95((double)k / n, n);
+        if (i.low <= p && p <= i.high) {
+            covered += exp(lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) + (n - k) * log1p(-p));
+        }
+    }
+    return covered;
+}
+
+static void test_interval_holds_the_truth_in_92_of_100_cases_or_more(void)
+{
+    static const double shares[] = {0.06, 0.1, 0.2, 0.31, 0.5, 0.75, 0.9};
+    static const unsigned counts[] = {20, 30, 50, 70, 100, 150, 200, 300, 400, 600};
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            CU_ASSERT_TRUE(coverage(shares[s], counts[c]) >= 0.92);
+        }
+    }
+}
+
+static void expect_interval(double share, uint64_t n, double low, double high)
+{
+    struct text_interval i = text_interval95(share, n);
+    CU_ASSERT_TRUE(fabs(i.low - low) < 5e-5 && fabs(i.high - high) < 5e-5);
+}
+
+static void test_interval_stays_within_0_and_1(void)
+{
+    expect_interval(0.2, 100, 0.1334, 0.2888);
+    expect_interval(0, 20, 0, 0.1611);
+    expect_interval(1, 20, 0.8389, 1);
+    expect_interval(0.5, 0, 0, 1);
+    CU_ASSERT_EQUAL(text_interval95(0, 7).low, 0);
+    CU_ASSERT_EQUAL(text_interval95(1, 7).high, 1);
+}
+
+static void test_shares_are_one_width_and_say_if_they_rest_on_too_few(void)
+{
+    static const struct {
+        uint64_t part, total;
+        const char *expected;
+    } cases[] = {{822, 1000, " 82.2%  [79.7, 84.4] "},
+                 {1, 30, "  3.3%? [ 0.6, 16.7] "},
+                 {100, 100, "100.0%  [96.3, 100.0]"},
+                 {0, 0, "  0.0%? [ 0.0, 100.0]"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[TEXT_SHARE_MAX];
+        double share = cases[i].total ? (double)cases[i].part / (double)cases[i].total : 0;
+        text_share(share, cases[i].part, cases[i].total, text);
+        CU_ASSERT_STRING_EQUAL(text, cases[i].expected);
+        CU_ASSERT_EQUAL(strlen(text), TEXT_SHARE_COLUMNS);
+    }
+}
+
+static void test_few_samples_are_too_few(void)
+{
     CU_ASSERT_TRUE(text_too_few(4, 1000));
     CU_ASSERT_FALSE(text_too_few(5, 20));
     CU_ASSERT_TRUE(text_too_few(19, 19));
@@ -196,7 +250,10 @@ static const struct check_case cases[] = {CASE(test_control_characters_are_shown
                                           CASE(test_width_is_a_bound),
                                           CASE(test_numbers_for_people),
                                           CASE(test_times_in_utc),
-                                          CASE(test_interval_is_the_normal_one),
+                                          CASE(test_interval_holds_the_truth_in_92_of_100_cases_or_more),
+                                          CASE(test_interval_stays_within_0_and_1),
+                                          CASE(test_shares_are_one_width_and_say_if_they_rest_on_too_few),
+                                          CASE(test_few_samples_are_too_few),
                                           CASE(test_json_strings_are_always_valid),
                                           CASE(test_options_in_all_spellings),
                                           CASE(test_after_the_program_options_are_its_own),

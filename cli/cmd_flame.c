@@ -39,7 +39,7 @@ static const struct args_option options[] = {
     {OPT_BY, 0, "--by", "LEVEL", "level above stacks: tag (of the root, default for one trace), scope, none"},
     {OPT_THREADS, 0, "--threads", NULL, "a level for threads (default for one trace and folded)"},
     {OPT_NO_THREADS, 0, "--no-threads", NULL, "none"},
-    {OPT_NATIVE, 0, "--native", NULL, "keep the interpreter's own native frames"},
+    {OPT_NATIVE, 0, "--native", NULL, "keep the native frames of the interpreter and of Dovetail in it"},
     {OPT_MIN_SHARE, 0, "--min-share", "PERCENT", "text: leave out what is smaller (default 1)"},
     {OPT_DEPTH, 0, "--depth", "N", "text: at most N levels"},
     {OPT_SAMPLES, 0, "--samples", NULL, "folded: counts of samples instead of microseconds"},
@@ -269,7 +269,7 @@ static void describe(struct tree_meta *meta, const struct request *r, const stru
 static struct query_options query_options_of(const struct request *r)
 {
     bool folded = r->ops == &out_folded;
-    struct query_options o = {.processes = r->id && !folded, .native = r->native};
+    struct query_options o = {.processes = r->id && !folded, .tids = r->id, .native = r->native};
     o.threads = r->threads >= 0 ? r->threads == 1 : r->id || folded;
     o.by = r->by ? (r->by[0] == 't'   ? QUERY_BY_TAG
                     : r->by[0] == 's' ? QUERY_BY_SCOPE
@@ -393,7 +393,8 @@ const struct command cmd_flame = {
     .details =
         "Levels: service (process), thread, the root scope's tag, then stacks, root to leaf. Without an ID "
         "all traces\n"
-        "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight.\n"
+        "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight; a thread of\n"
+        "one trace is \"name (tid)\", as threads often share a name.\n"
         "Every share has a 95% interval; \"?\" marks what too few samples support.",
     .examples = "  dovetail flame 4bf92f35\n"
                 "  dovetail flame --label tenant=acme --since -1h -o acme.html\n"

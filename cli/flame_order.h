@@ -1,6 +1,6 @@
 /*
  * flame_order: the nodes of a finished tree that hold samples, parents before children, heavier siblings first: the order
- * in which flame graphs are laid out. For out_html and out_svg.
+ * in which flame graphs are laid out. For out_html, out_svg and out_folded.
  */
 #ifndef FLAME_ORDER_H
 #define FLAME_ORDER_H

@@ -1,10 +1,11 @@
 /*
- * out_folded: one line a stack, root first, frames joined by ';', then a space and the weight in microseconds
+ * out_folded: one line a stack, heaviest subtrees first, root first, frames joined by ';', then a space and the weight in microseconds
  * (or samples). Read by flamegraph.pl, inferno, speedscope. A ';' within a name becomes ','; control
  * characters become \xNN, so a line is always one stack.
  */
-#include "output.h"
 #include "alloc.h"
+#include "flame_order.h"
+#include "output.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -23,15 +24,12 @@ static const char *name_of(const struct tree *t, uint32_t node, char **names)
     return names[node];
 }
 
-static void put_path(const struct tree *t, uint32_t node, uint32_t *path, char **names, FILE *out)
+/* path[depth] is the node of each depth above and at `depth`; the root has no name here. */
+static void put_path(const struct tree *t, const uint32_t *path, uint32_t depth, char **names, FILE *out)
 {
-    size_t n = 0;
-    for (; node != 0 && node != TREE_NONE; node = t->nodes[node].parent) {
-        path[n++] = node;
-    }
-    while (n > 0) {
-        fputs(name_of(t, path[--n], names), out);
-        putc(n ? ';' : ' ', out);
+    for (uint32_t d = 1; d <= depth; d++) {
+        fputs_unlocked(name_of(t, path[d], names), out);
+        putc_unlocked(d < depth ? ';' : ' ', out);
     }
 }
 
@@ -46,15 +44,18 @@ static uint64_t microseconds(uint64_t ns, uint64_t *carry_ns)
 
 static int write_folded(const struct tree *tree, const struct tree_meta *meta, FILE *out)
 {
-    uint32_t *path = alloc_array(UINT16_MAX + 1u, sizeof *path);
+    struct flame_order o;
+    flame_order_init(&o, tree);
+    uint32_t *path = alloc_array(o.n, sizeof *path); /* no node is deeper than there are nodes */
     char **names = alloc_array(tree->n_nodes, sizeof *names);
     uint64_t carry_ns = 500;
-    for (uint32_t i = 1; i < tree->n_nodes; i++) {
-        const struct tree_node *n = &tree->nodes[i];
-        if (n->self_samples == 0 || n->depth == UINT16_MAX) {
+    for (size_t i = 0; i < o.n; i++) {
+        const struct tree_node *n = &tree->nodes[o.nodes[i]];
+        path[o.depth[i]] = o.nodes[i];
+        if (n->self_samples == 0 || o.depth[i] == 0) {
             continue;
         }
-        put_path(tree, i, path, names, out);
+        put_path(tree, path, o.depth[i], names, out);
         bool samples = meta->opt.counts;
         uint64_t v = samples                    ? n->self_samples
                      : meta->weights_are_counts ? n->self_ns
@@ -66,6 +67,7 @@ static int write_folded(const struct tree *tree, const struct tree_meta *meta, F
     }
     free(names);
     free(path);
+    flame_order_fini(&o);
     return ferror(out) ? DVT_EIO : 0;
 }
 

@@ -22,24 +22,27 @@ static bool begins_with(struct dvt_str s, const char *prefix)
     return s.n >= n && memcmp(s.p, prefix, n) == 0;
 }
 
-bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module)
+/* python, python3, python3.11; not python-ldap.so. */
+static bool is_python_program(struct dvt_str module)
 {
-    if (frame_kind != DVT_FRAME_NATIVE && frame_kind != DVT_FRAME_INLINED) {
-        return false;
-    }
-    if (begins_with(module, "libpython")) {
-        return true;
-    }
     if (!begins_with(module, "python")) {
         return false;
     }
-    for (size_t i = strlen("python"); i < module.n;
-         i++) { /* python, python3, python3.11; not python-ldap.so */
+    for (size_t i = strlen("python"); i < module.n; i++) {
         if ((module.p[i] < '0' || module.p[i] > '9') && module.p[i] != '.') {
             return false;
         }
     }
     return true;
+}
+
+bool query_is_runtime(uint32_t frame_kind, struct dvt_str module)
+{
+    if (frame_kind != DVT_FRAME_NATIVE && frame_kind != DVT_FRAME_INLINED) {
+        return false;
+    }
+    return begins_with(module, "libpython") || begins_with(module, "libdovetail.so") ||
+           begins_with(module, "_dovetail.") || is_python_program(module);
 }
 
 /* ---- one chunk ---- */
@@ -74,7 +77,9 @@ static uint32_t thread_node(const struct chunk_walk *w, uint32_t thread)
         return node;
     }
     struct tree_key key = {.kind = TREE_THREAD, .name = t->name};
-    char *text = t->name.n ? NULL : alloc_printf("thread %u", t->tid);
+    char *text = t->name.n == 0  ? alloc_printf("thread %u", t->tid)
+                 : w->o->tids ? alloc_printf("%.*s (%u)", (int)t->name.n, t->name.p, t->tid)
+                                 : NULL;
     key.name = text ? dvt_str(text) : key.name;
     node = tree_child(w->tree, node, &key);
     free(text);
@@ -182,7 +187,7 @@ static void add_stack(const struct chunk_walk *w, const struct same *same)
         uint32_t frame = w->c->stack_frames[stack->first + i];
         const struct dvt_chunk_frame *f = &w->c->frames[frame];
         managed_seen = managed_seen || query_is_managed(f->kind);
-        if (managed_seen && !w->o->native && query_is_interpreter(f->kind, f->module)) {
+        if (managed_seen && !w->o->native && query_is_runtime(f->kind, f->module)) {
             continue;
         }
         node = tree_child_interned(w->tree, node, &w->frames[frame]);

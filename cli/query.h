@@ -24,7 +24,8 @@ struct query_options {
     enum query_by by;
     bool processes; /* services by process: "shop (pid 4711)" */
     bool threads;   /* a level for threads */
-    bool native;    /* keep the interpreter's own native frames above a managed one */
+    bool tids;      /* threads of one name are told apart: "python3 (1634)" */
+    bool native;    /* keep the runtime's own native frames above a managed one */
 };
 
 /* Adds the samples of one trace that f picks to tree (made by tree_init; finished here) and their sums to
@@ -46,8 +47,9 @@ void query_sum_trace(struct tree_meta *meta, int64_t start_ns, uint64_t duration
 int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, const struct filter *f,
                 const struct query_options *o, struct tree *tree, struct tree_meta *meta);
 
-/* A native frame of the interpreter itself, by its module: python3.11, libpython3.11.so.1.0. */
-bool query_is_interpreter(uint32_t frame_kind, struct dvt_str module);
+/* A native frame of the interpreter or of the shim in it, by its module: python3.11, libpython3.11.so.1.0,
+ * _dovetail.abi3.so, libdovetail.so.0. */
+bool query_is_runtime(uint32_t frame_kind, struct dvt_str module);
 bool query_is_managed(uint32_t frame_kind);
 
 #endif

@@ -38,7 +38,7 @@ struct job {
 
 bool query_columns_can(const struct filter *f, const struct query_options *o)
 {
-    return !f->trace && !f->span && !f->tag && !o->processes && o->by == QUERY_BY_NONE;
+    return !f->trace && !f->span && !f->tag && !o->processes && !o->tids && o->by == QUERY_BY_NONE;
 }
 
 /* ---- the index ---- */

@@ -184,7 +184,7 @@ static bool is_left_out(const struct fold *d, const struct tree_key *key, uint32
         return !d->o->threads;
     }
     return key->kind == TREE_FRAME && (flags & NODE_MANAGED) && !d->o->native &&
-           query_is_interpreter(key->frame_kind, key->module);
+           query_is_runtime(key->frame_kind, key->module);
 }
 
 static void place_node(struct fold *d, uint32_t i)

@@ -160,8 +160,8 @@ static void test_flame_of_one_trace(void)
 static void test_folded_is_microseconds_root_first(void)
 {
     CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE -f folded"), 0);
-    CHECK_CONTAINS(output, "shop;MainThread;main;calculate_discounts 290000\n");
-    CHECK_CONTAINS(output, "shop;MainThread;main;<b>&\"',x");
+    CHECK_CONTAINS(output, "shop;MainThread (4711);main;calculate_discounts 290000\n");
+    CHECK_CONTAINS(output, "shop;MainThread (4711);main;<b>&\"',x");
     CU_ASSERT_EQUAL(run("dovetail flame --label tenant=acme --store $STORE -f folded --samples"), 0);
     CHECK_CONTAINS(output, "shop;MainThread;main;calculate_discounts 58\n");
 }

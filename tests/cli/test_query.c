@@ -31,7 +31,8 @@ static struct fixture *trace(const char *id, const char *tenant, uint64_t durati
     uint32_t handle = fixture_stack(f, "main@app.py:10;handle@app.py:41"),
              price = fixture_stack(f, "main@app.py:10;handle@app.py:42;calculate_discounts@shop.py:88"),
              sql = fixture_stack(
-                 f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;%copy@kernel"),
+                 f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;"
+                    "~sigurg@_dovetail.cpython-311-x86_64-linux-gnu.so;%copy@kernel"),
              gone = fixture_stack(f, "![no stack: window];~_PyEval_Frame@libpython3.11.so.1.0");
     fixture_samples(f, main_thread, root, handle, 10);
     fixture_samples(f, main_thread, inner, price, 30);
@@ -141,7 +142,7 @@ static struct fixture_store *three(void)
 
 /* ---- what a trace shows ---- */
 
-static void test_interpreter_frames_above_managed_ones_are_left_out(void)
+static void test_the_runtimes_own_frames_above_managed_ones_are_left_out(void)
 {
     struct fixture_store *s = three();
     struct filter f = {.trace = ID_A};
@@ -158,6 +159,40 @@ static void test_interpreter_frames_above_managed_ones_are_left_out(void)
     CU_ASSERT_EQUAL(a.meta.no_stack, 2);
     CU_ASSERT_EQUAL(a.meta.on_cpu_ns, UINT64_C(50) * FIXTURE_PERIOD_NS);
     free(a.text);
+    fixture_store_free(s);
+}
+
+static void test_frames_of_the_shim_and_the_interpreter_are_the_runtimes(void)
+{
+    static const char *const runtime[] = {"python", "python3", "python3.11", "libpython3.11.so.1.0",
+                                          "libdovetail.so", "libdovetail.so.0.1.0",
+                                          "_dovetail.cpython-311-x86_64-linux-gnu.so"};
+    static const char *const others[] = {"python-ldap.so", "pythonista", "_dovetailed.so", "libdovetailor.so.1", "libc.so.6",
+                                         "", "_sqlite3.cpython-311-x86_64-linux-gnu.so"};
+    for (size_t i = 0; i < 7; i++) {
+        CU_ASSERT_TRUE(query_is_runtime(DVT_FRAME_NATIVE, dvt_str(runtime[i])));
+        CU_ASSERT_TRUE(query_is_runtime(DVT_FRAME_INLINED, dvt_str(runtime[i])));
+        CU_ASSERT_FALSE(query_is_runtime(DVT_FRAME_MANAGED, dvt_str(runtime[i])));
+        CU_ASSERT_FALSE(query_is_runtime(DVT_FRAME_NATIVE, dvt_str(others[i])));
+    }
+}
+
+/* A pool of three threads, all called python3, as gunicorn's are. */
+static void test_threads_of_one_name_are_told_apart_in_one_trace(void)
+{
+    struct fixture *f = fixture_new(ID_A, 1, 1000);
+    uint32_t p = fixture_process(f, 4711, "shop"), stack = fixture_stack(f, "main@app.py:10");
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t t = fixture_thread(f, p, 4711 + i, i < 2 ? "python3" : "");
+        fixture_samples(f, t, fixture_scope(f, t, DVT_NONE, "work", NULL), stack, 1 + i);
+    }
+    struct fixture_store *s = store_of(&f, 1);
+    struct filter one = {.trace = ID_A};
+    struct query_options o = {.threads = true, .tids = true};
+    expect(fixture_store_dir(s), &one, &o, BY_CHUNKS,
+           "shop;python3 (4711);main 1\nshop;python3 (4712);main 2\nshop;thread 4713;main 3\n");
+    o.tids = false;
+    expect(fixture_store_dir(s), &one, &o, BY_CHUNKS, "shop;python3;main 3\nshop;thread 4713;main 3\n");
     fixture_store_free(s);
 }
 
@@ -439,7 +474,9 @@ static void test_what_is_no_store_is_said_so(void)
     fixture_store_free(s);
 }
 
-static const struct check_case cases[] = {CASE(test_interpreter_frames_above_managed_ones_are_left_out),
+static const struct check_case cases[] = {CASE(test_the_runtimes_own_frames_above_managed_ones_are_left_out),
+                                          CASE(test_frames_of_the_shim_and_the_interpreter_are_the_runtimes),
+                                          CASE(test_threads_of_one_name_are_told_apart_in_one_trace),
                                           CASE(test_the_roots_tag_shows_once_per_thread),
                                           CASE(test_filters_pick_samples_not_only_traces),
                                           CASE(test_columns_say_what_chunks_say),

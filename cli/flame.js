@@ -356,7 +356,8 @@ function placeOf(i, brief) {
   const kind = KINDS[data.kind[i]], line = data.line[i] ? ":" + data.line[i] : "";
   if (data.kind[i] < MANAGED) return kind;
   const last = s => brief ? s.slice(s.lastIndexOf("/") + 1) : s;
-  const file = last(text(data.file[i])), module = last(text(data.module[i]));
+  const file = last(text(data.file[i])), base = text(data.module[i]).replace(/.*\//, "");
+  const module = base && nameOf(i).startsWith(base + "+") ? "" : last(text(data.module[i])); /* libz.so.1+0x2f30 says it */
   const where = file ? file + line + (module && module !== file ? "  (" + module + ")" : "") : module ? module + line : "";
   return brief ? where || kind : where === kind ? kind : kind + "  " + where;
 }

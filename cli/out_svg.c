@@ -81,7 +81,7 @@ static void put_head(const struct picture *p, unsigned height)
 static void put_place(const struct picture *p, const struct tree_node *n)
 {
     char *file = text_safe(n->file.n ? n->file : n->module, 0), *module = text_safe(n->module, 0);
-    if (n->kind == TREE_FRAME && file[0]) {
+    if (n->kind == TREE_FRAME && file[0] && !tree_name_has_module(n->name, n->module)) {
         fputc('\n', p->out);
         markup_xml(p->out, file);
         if (n->line) {

@@ -72,11 +72,11 @@ static struct dvt_str base_name(struct dvt_str path)
 }
 
 /* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)". */
-static void put_place(const struct view *v, struct dvt_str module, struct dvt_str file, uint32_t line,
-                      uint8_t kind)
+static void put_place(const struct view *v, struct dvt_str name, struct dvt_str module, struct dvt_str file,
+                      uint32_t line, uint8_t kind)
 {
     struct dvt_str first = file.n ? file : module;
-    if (!first.n || kind == DVT_FRAME_SPECIAL) {
+    if (!first.n || kind == DVT_FRAME_SPECIAL || (!file.n && tree_name_has_module(name, module))) {
         return;
     }
     fprintf(v->out, "  %s", term_on(&v->term, TERM_PLACE));
@@ -110,7 +110,7 @@ static void put_node(struct view *v, const struct tree_node *n, const char *stro
     text_put(v->out, n->name.n ? n->name : dvt_str("(unnamed)"), room_for_name(v));
     fputs(term_off(&v->term, styles[n->kind]), v->out);
     if (n->kind == TREE_FRAME) {
-        put_place(v, n->module, n->file, n->line, n->frame_kind);
+        put_place(v, n->name, n->module, n->file, n->line, n->frame_kind);
     }
     fputc('\n', v->out);
 }
@@ -309,7 +309,7 @@ static void put_hottest(const struct view *v)
         put_share(v, f[i].total_ns, f[i].total_samples);
         fputs("  ", v->out);
         text_put(v->out, f[i].name, room_for_name(v));
-        put_place(v, f[i].module, f[i].file, f[i].line, f[i].frame_kind);
+        put_place(v, f[i].name, f[i].module, f[i].file, f[i].line, f[i].frame_kind);
         fputc('\n', v->out);
     }
 }

@@ -5,6 +5,7 @@
 #include "intern.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void tree_init(struct tree *t)
 {
@@ -187,6 +188,16 @@ void tree_finish(struct tree *t)
 }
 
 /* ---- functions ---- */
+
+bool tree_name_has_module(struct dvt_str name, struct dvt_str module)
+{
+    size_t n = module.n;
+    while (n > 0 && module.p[n - 1] != '/') {
+        n--;
+    }
+    struct dvt_str base = {module.p + n, module.n - n};
+    return base.n && name.n > base.n && name.p[base.n] == '+' && memcmp(name.p, base.p, base.n) == 0;
+}
 
 static bool is_function_of(const struct tree_node *a, const struct tree_node *b)
 {

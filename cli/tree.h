@@ -65,6 +65,9 @@ void tree_line(struct tree *t, uint32_t node, uint32_t line, uint64_t weight_ns)
 /* Sums totals, sorts children. After the last add, before reading totals and children. */
 void tree_finish(struct tree *t);
 
+/* Whether the name says the module already, as that of a frame without symbol does: "libz.so.1+0x2f30". */
+bool tree_name_has_module(struct dvt_str name, struct dvt_str module);
+
 /* A function over the whole tree, for "hottest functions": recursion counts once. */
 struct tree_function {
     struct dvt_str name, module, file;

@@ -143,11 +143,22 @@ static void test_interned_strings_are_kept_once(void)
     intern_free(s);
 }
 
+static void test_a_name_of_module_and_offset_has_its_module(void)
+{
+    CU_ASSERT_TRUE(tree_name_has_module(dvt_str("libz.so.1+0x2f30"), dvt_str("libz.so.1")));
+    CU_ASSERT_TRUE(tree_name_has_module(dvt_str("libz.so.1+0x2f30"), dvt_str("/usr/lib/libz.so.1")));
+    CU_ASSERT_FALSE(tree_name_has_module(dvt_str("libz.so.1"), dvt_str("libz.so.1")));
+    CU_ASSERT_FALSE(tree_name_has_module(dvt_str("inflate"), dvt_str("libz.so.1")));
+    CU_ASSERT_FALSE(tree_name_has_module(dvt_str("+0x2f30"), dvt_str("")));
+    CU_ASSERT_FALSE(tree_name_has_module(dvt_str("+0x2f30"), dvt_str("lib/")));
+}
+
 static const struct check_case cases[] = {CASE(test_equal_children_are_one_node),
                                           CASE(test_totals_are_sums_of_what_lies_below),
                                           CASE(test_parents_lie_before_children_in_a_large_tree),
                                           CASE(test_the_line_with_most_weight_is_shown),
                                           CASE(test_recursion_counts_once_in_a_functions_total),
                                           CASE(test_hottest_keeps_the_largest),
-                                          CASE(test_interned_strings_are_kept_once)};
+                                          CASE(test_interned_strings_are_kept_once),
+                                          CASE(test_a_name_of_module_and_offset_has_its_module)};
 CHECK_MAIN("tree", cases)

@@ -1,313 +1,26 @@
 /*
  * chunk_decode: one JFR chunk of dvt_chunk_encode -> struct dvt_chunk.
  *
- * Steps: header; metadata, compiled to one plan per type we know; the constant pools into plain tables, in whatever
- * order they stand; a counting walk over the events; one allocation for the result; a filling walk; the rules of
- * chunk_check. Strings point into the input.
+ * Steps: header; metadata, compiled to one plan per type we know; the constant pools into plain tables, in
+ * whatever order they stand; a counting walk over the events; one allocation for the result; a filling walk;
+ * the rules of chunk_check. Strings point into the input.
  *
- * Refused as DVT_EFORMAT: whatever contradicts its own sizes, keys out of range, pools whose keys do not ascend by one
- * from their first (our writer's rule, which makes a look-up one subtraction), strings that are not clean UTF-8.
- * Memory is proportional to the input: each table entry is paid for by the bytes it was read from.
+ * Refused as DVT_EFORMAT: whatever contradicts its own sizes, keys out of range, pools whose keys do not
+ * ascend by one from their first (our writer's rule, which makes a look-up one subtraction), strings that are
+ * not clean UTF-8. Memory is proportional to the input: each table entry is paid for by the bytes it was read
+ * from.
  */
-#include "chunk.h"
+#include "chunk_dec.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "chunk_check.h"
-#include "chunk_intern.h"
-#include "jfr_read.h"
 #include "jfr_write.h"
 
-enum record { /* what has a plan */
-    R_SAMPLE,
-    R_TRACE,
-    R_PROCESS,
-    R_SCOPE,
-    R_LABEL,
-    R_LINK,
-    R_LEDGER,
-    R_NO_STACK,
-    N_EVENTS,
-    R_SYMBOL = N_EVENTS,
-    R_STRING,
-    R_THREAD,
-    R_CLASS,
-    R_METHOD,
-    R_STACK,
-    R_FRAME,
-    N_RECORDS,
-    R_OTHER = N_RECORDS,
-};
-
-struct record_spec {
-    const char *type;
-    const char *names[JFR_SLOTS]; /* op and field name, in the order of the slots below */
-};
-
-enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK, SAMPLE_SCOPE, SAMPLE_WEIGHT };
-enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_DURATION, TRACE_OFFSET };
-enum { PROCESS_PID, PROCESS_START, PROCESS_SERVICE, PROCESS_PROGRAM, PROCESS_RUNTIME, PROCESS_VERSION };
-enum { SCOPE_TIME, SCOPE_DURATION, SCOPE_THREAD, SCOPE_ID, SCOPE_PARENT, SCOPE_SERIAL, SCOPE_SPAN, SCOPE_PARENT_SPAN,
-       SCOPE_NAME, SCOPE_TAG, SCOPE_FLAGS };
-enum { LABEL_SCOPE, LABEL_KEY, LABEL_VALUE };
-enum { LINK_SCOPE, LINK_TRACE };
-enum { LEDGER_SAMPLES, LEDGER_NO_STACK, LEDGER_AMBIGUOUS, LEDGER_SHARED, LEDGER_SCOPES, LEDGER_CUT, LEDGER_UNCOVERED,
-       LEDGER_LOST };
-enum { NO_STACK_REASON, NO_STACK_SAMPLES };
-enum { THREAD_NAME, THREAD_TID, THREAD_PROCESS };
-enum { CLASS_MODULE, CLASS_FILE };
-enum { METHOD_CLASS, METHOD_NAME };
-enum { STACK_TRUNCATED, STACK_FRAMES };
-enum { FRAME_METHOD, FRAME_LINE, FRAME_TYPE };
-
-static const struct record_spec specs[N_RECORDS] = {
-    [R_SAMPLE] = {"jdk.ExecutionSample", {"istartTime", "isampledThread", "istackTrace", "iscope", "iweight"}},
-    [R_TRACE] = {"dovetail.Trace",
-                 {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "istartTime", "iduration", "iunixOffset"}},
-    [R_PROCESS] = {"dovetail.Process",
-                   {"ipid", "istartTicks", "iservice", "iprogram", "iruntime", "iruntimeVersion"}},
-    [R_SCOPE] = {"dovetail.Scope",
-                 {"istartTime", "iduration", "ieventThread", "iid", "iparent", "iserial", "ispanId", "iparentSpanId",
-                  "iname", "itag", "iflags"}},
-    [R_LABEL] = {"dovetail.ScopeLabel", {"iscope", "ikey", "ivalue"}},
-    [R_LINK] = {"dovetail.ScopeLink", {"iscope", "itraceId"}},
-    [R_LEDGER] = {"dovetail.Ledger",
-                  {"isamples", "inoStack", "iambiguous", "ishared", "iscopes", "icutShort", "iuncovered",
-                   "ilostSamples"}},
-    [R_NO_STACK] = {"dovetail.NoStack", {"ireason", "isamples"}},
-    [R_SYMBOL] = {"jdk.types.Symbol", {"sstring"}},
-    [R_STRING] = {"java.lang.String", {NULL}},
-    [R_THREAD] = {"java.lang.Thread", {"sosName", "iosThreadId", "iprocess"}},
-    [R_CLASS] = {"java.lang.Class", {"imodule", "ifile"}},
-    [R_METHOD] = {"jdk.types.Method", {"itype", "iname"}},
-    [R_STACK] = {"jdk.types.StackTrace", {"itruncated", "aframes"}},
-    [R_FRAME] = {"jdk.types.StackFrame", {"imethod", "ilineNumber", "itype"}},
-};
-
-enum { RECENT_FRAMES = 1024, MAX_LINE = DVT_CHUNK_MAX_LINE };
-
-struct pool { /* entry i has the key base + i */
-    uint64_t base;
-    uint32_t n;
-    bool is_read;
-};
-
-struct dec {
-    struct jfr_meta meta;
-    struct jfr_plan plans[N_RECORDS];
-    uint8_t record_of[JFR_MAX_TYPES]; /* by type id; R_OTHER */
-    uint32_t type_of[N_RECORDS];
-    struct pool pools[N_RECORDS];
-    struct dvt_str *symbols, *strings;
-    struct dvt_chunk_thread *threads;
-    uint64_t (*classes)[2], (*methods)[2]; /* keys, by slot */
-    struct dvt_chunk_stack *stacks;
-    uint32_t *stack_frames;
-    uint32_t n_stack_frames, cap_stack_frames;
-    struct dvt_tuples frames; /* method key (two halves), line, type */
-    struct { /* the last frames seen: stacks of one trace share most of theirs */
-        uint64_t method;
-        uint32_t line_type, index;
-    } recent[RECENT_FRAMES];
-    uint32_t counts[N_EVENTS];
-    struct dvt_chunk c;
-    struct dvt_err *err;
-    const char *what; /* is damaged, for the error */
-    int rc;           /* DVT_ENOMEM */
-};
-
-static int damaged(struct dec *d, const char *what)
+int dvt_dec_damaged(struct dec *d, const char *what)
 {
-    return dvt_fail(d->err, d->rc ? d->rc : DVT_EFORMAT, 0, d->rc ? "chunk: out of memory for its %s" : "chunk: damaged %s",
-                    what);
-}
-
-/* ---- types ---- */
-
-static int make_plans(struct dec *d)
-{
-    memset(d->record_of, R_OTHER, sizeof d->record_of);
-    for (uint32_t i = 0; i < N_RECORDS; i++) {
-        uint32_t n = 0, type = dvt_jfr_type(&d->meta, specs[i].type);
-        while (specs[i].names[n])
-            n++;
-        if (!type)
-            continue;
-        int rc = dvt_jfr_plan(&d->meta, type, specs[i].names, n, &d->plans[i], d->err);
-        if (rc)
-            return rc;
-        d->type_of[i] = type;
-        d->record_of[type] = (uint8_t)i;
-    }
-    if (!d->type_of[R_TRACE])
-        return dvt_fail(d->err, DVT_EFORMAT, 0, "chunk: a JFR chunk, but not of this program");
-    return 0;
-}
-
-/* ---- constant pools ---- */
-
-/* Index of key in a pool; UINT32_MAX if it is not there. */
-static uint32_t pool_index(const struct pool *p, uint64_t key)
-{
-    return key - p->base < p->n ? (uint32_t)(key - p->base) : UINT32_MAX;
-}
-
-/* Index of a frame by its keys, which are resolved once all pools are read. Line and type are packed: line << 3 | type. */
-static uint32_t frame_index(struct dec *d, uint64_t method, uint32_t line_type)
-{
-    uint64_t h = (method * 31 + line_type) * 0x9e3779b97f4a7c15u;
-    uint32_t at = (uint32_t)(h >> 40) % RECENT_FRAMES;
-    if (d->recent[at].method == method && d->recent[at].line_type == line_type) /* no key is 0 */
-        return d->recent[at].index;
-    const uint32_t key[DVT_TUPLE] = {(uint32_t)method, (uint32_t)(method >> 32), line_type >> 3, line_type & 7};
-    uint32_t i = dvt_tuples_put(&d->frames, key);
-    d->recent[at].method = method;
-    d->recent[at].line_type = line_type;
-    d->recent[at].index = i;
-    return i;
-}
-
-static void add_frame(struct dec *d, struct jfr_r *r, struct jfr_values *v)
-{
-    jfr_run(&d->meta, &d->plans[R_FRAME], r, v);
-    uint64_t method = v->v[FRAME_METHOD], line = v->v[FRAME_LINE], type = v->v[FRAME_TYPE];
-    if (r->bad || method == 0 || line > MAX_LINE || type > DVT_FRAME_SPECIAL) {
-        jfr_fail(r);
-        return;
-    }
-    uint32_t i = frame_index(d, method, (uint32_t)(line << 3 | type));
-    if (i == UINT32_MAX) {
-        d->rc = DVT_ENOMEM;
-        jfr_fail(r);
-        return;
-    }
-    d->stack_frames[d->n_stack_frames++] = i;
-}
-
-static void read_stack_frames(void *ctx, struct jfr_r *r)
-{
-    struct dec *d = ctx;
-    uint64_t n = jfr_get(r);
-    struct jfr_values v = {0};
-    if (n > (uint64_t)(r->end - r->p)) { /* a frame takes at least one byte */
-        jfr_fail(r);
-        return;
-    }
-    if (d->n_stack_frames + n > d->cap_stack_frames) {
-        uint64_t cap = (d->n_stack_frames + n) * 2;
-        uint32_t *p = cap <= UINT32_MAX ? realloc(d->stack_frames, cap * sizeof *p) : NULL;
-        if (!p) {
-            d->rc = DVT_ENOMEM;
-            jfr_fail(r);
-            return;
-        }
-        d->stack_frames = p;
-        d->cap_stack_frames = (uint32_t)cap;
-    }
-    for (uint64_t i = 0; i < n && !r->bad; i++)
-        add_frame(d, r, &v);
-}
-
-static void read_entry(struct dec *d, uint32_t record, uint32_t i, struct jfr_r *r)
-{
-    struct jfr_values v = {0};
-    uint32_t first = d->n_stack_frames;
-    if (record == R_STRING) {
-        d->strings[i] = dvt_jfr_get_string(r);
-        return;
-    }
-    v.array = record == R_STACK ? read_stack_frames : NULL;
-    v.ctx = d;
-    jfr_run(&d->meta, &d->plans[record], r, &v);
-    if (record == R_SYMBOL)
-        d->symbols[i] = v.s[0].n ? v.s[0] : dvt_str("");
-    else if (record == R_THREAD)
-        d->threads[i] = (struct dvt_chunk_thread){(uint32_t)v.v[THREAD_PROCESS] - 1, (uint32_t)v.v[THREAD_TID],
-                                                  v.s[THREAD_NAME].n ? v.s[THREAD_NAME] : dvt_str("")};
-    else if (record == R_CLASS)
-        memcpy(d->classes[i], v.v, sizeof d->classes[i]);
-    else if (record == R_METHOD)
-        memcpy(d->methods[i], v.v, sizeof d->methods[i]);
-    else if (record == R_STACK)
-        d->stacks[i] = (struct dvt_chunk_stack){first, d->n_stack_frames - first, v.v[STACK_TRUNCATED] != 0};
-}
-
-static bool pool_alloc(struct dec *d, uint32_t record, uint64_t n)
-{
-    void **const tables[N_RECORDS] = {[R_SYMBOL] = (void **)&d->symbols,   [R_STRING] = (void **)&d->strings,
-                                      [R_THREAD] = (void **)&d->threads,   [R_CLASS] = (void **)&d->classes,
-                                      [R_METHOD] = (void **)&d->methods,   [R_STACK] = (void **)&d->stacks};
-    static const size_t sizes[N_RECORDS] = {
-        [R_SYMBOL] = sizeof(struct dvt_str), [R_STRING] = sizeof(struct dvt_str),
-        [R_THREAD] = sizeof(struct dvt_chunk_thread), [R_CLASS] = sizeof(uint64_t[2]),
-        [R_METHOD] = sizeof(uint64_t[2]), [R_STACK] = sizeof(struct dvt_chunk_stack)};
-    *tables[record] = calloc(n + 1, sizes[record]);
-    if (!*tables[record])
-        d->rc = DVT_ENOMEM;
-    return *tables[record] != NULL;
-}
-
-static void read_pool(struct dec *d, uint32_t record, struct jfr_r *r)
-{
-    struct pool *p = &d->pools[record];
-    uint64_t n = jfr_get(r);
-    if (p->is_read || n == 0 || n > (uint64_t)(r->end - r->p) / 2 || !pool_alloc(d, record, n)) {
-        jfr_fail(r);
-        return;
-    }
-    p->is_read = true;
-    for (uint32_t i = 0; i < n && !r->bad; i++) {
-        uint64_t key = jfr_get(r);
-        if (i == 0)
-            p->base = key;
-        if (key == 0 || key != p->base + i)
-            jfr_fail(r);
-        read_entry(d, record, i, r);
-    }
-    p->n = (uint32_t)n;
-}
-
-/* A pool of a type we do not use. */
-static void skip_pool(struct dec *d, uint32_t type, struct jfr_r *r)
-{
-    struct jfr_plan plan;
-    struct jfr_values v = {0};
-    uint64_t n = jfr_get(r);
-    if (!d->meta.types[type].n || dvt_jfr_plan(&d->meta, type, NULL, 0, &plan, NULL)) {
-        jfr_fail(r);
-        return;
-    }
-    for (uint64_t i = 0; i < n && !r->bad; i++) {
-        jfr_get(r); /* key */
-        jfr_run(&d->meta, &plan, r, &v);
-    }
-}
-
-static int read_pools(struct dec *d, const uint8_t *p, size_t n)
-{
-    struct jfr_r r = {p, p + n, false};
-    uint64_t size = jfr_get(&r);
-    if (size <= n)
-        r.end = p + size;
-    if (size > n || jfr_get(&r) != 1)
-        return damaged(d, "checkpoint");
-    jfr_get(&r);
-    jfr_get(&r);
-    if (jfr_get(&r) != 0) /* our writer makes one checkpoint */
-        return damaged(d, "checkpoint");
-    jfr_get_byte(&r);
-    uint64_t pools = jfr_get(&r);
-    for (uint64_t i = 0; i < pools && !r.bad; i++) {
-        uint64_t type = jfr_get(&r);
-        uint32_t record = type < JFR_MAX_TYPES ? d->record_of[type] : R_OTHER;
-        if (type >= JFR_MAX_TYPES || record < N_EVENTS || record == R_FRAME)
-            jfr_fail(&r);
-        else if (record == R_OTHER)
-            skip_pool(d, (uint32_t)type, &r);
-        else
-            read_pool(d, record, &r);
-    }
-    return r.bad || r.p != r.end ? damaged(d, "constant pools") : 0;
+    return dvt_fail(d->err, d->rc ? d->rc : DVT_EFORMAT, 0,
+                    d->rc ? "chunk: out of memory for its %s" : "chunk: damaged %s", what);
 }
 
 /* ---- events ---- */
@@ -402,7 +115,8 @@ static int count_events(struct dec *d, const uint8_t *p, const uint8_t *end)
     while (next_event(d, &p, end, &ev)) {
         if (ev.record >= N_EVENTS)
             continue;
-        bad = bad || (uint64_t)(ev.r.end - ev.r.p) < d->plans[ev.record].n; /* a field takes at least one byte */
+        bad = bad ||
+              (uint64_t)(ev.r.end - ev.r.p) < d->plans[ev.record].n; /* a field takes at least one byte */
         d->counts[ev.record]++;
         if (ev.record != R_TRACE)
             continue;
@@ -410,12 +124,13 @@ static int count_events(struct dec *d, const uint8_t *p, const uint8_t *end)
         bad = bad || ev.r.bad;
     }
     if (!p || bad || d->counts[R_TRACE] != 1)
-        return damaged(d, "events");
+        return dvt_dec_damaged(d, "events");
     if (v.v[TRACE_MAJOR] > DVT_CHUNK_MAJOR)
-        return dvt_fail(d->err, DVT_EVERSION, 0, "chunk: format %llu is newer than this program's %d: update it",
+        return dvt_fail(d->err, DVT_EVERSION, 0,
+                        "chunk: format %llu is newer than this program's %d: update it",
                         (unsigned long long)v.v[TRACE_MAJOR], DVT_CHUNK_MAJOR);
     get_trace(d, &v, &bad);
-    return bad ? damaged(d, "trace event") : 0;
+    return bad ? dvt_dec_damaged(d, "trace event") : 0;
 }
 
 struct fill {
@@ -557,8 +272,10 @@ static void fill_frames(struct fill *f)
         uint32_t m = pool_index(&d->pools[R_METHOD], k[0] | (uint64_t)k[1] << 32);
         uint32_t cls = m == UINT32_MAX ? m : pool_index(&d->pools[R_CLASS], d->methods[m][METHOD_CLASS]);
         uint32_t name = m == UINT32_MAX ? m : pool_index(&d->pools[R_SYMBOL], d->methods[m][METHOD_NAME]);
-        uint32_t module = cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_MODULE]);
-        uint32_t file = cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_FILE]);
+        uint32_t module =
+            cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_MODULE]);
+        uint32_t file =
+            cls == UINT32_MAX ? cls : pool_index(&d->pools[R_SYMBOL], d->classes[cls][CLASS_FILE]);
         if (name == UINT32_MAX || module == UINT32_MAX || file == UINT32_MAX) {
             f->bad = true;
             return;
@@ -575,8 +292,8 @@ static void *take(uintptr_t *at, uint64_t n, size_t size)
     return p;
 }
 
-/* Lays the arrays out from `at`; the processes first, so that the block is found again by them. Called with 0 first to
- * learn the size. */
+/* Lays the arrays out from `at`; the processes first, so that the block is found again by them. Called with 0
+ * first to learn the size. */
 static uintptr_t lay_out(struct fill *f, uintptr_t at)
 {
     struct dvt_chunk *c = f->c;
@@ -592,7 +309,8 @@ static uintptr_t lay_out(struct fill *f, uintptr_t at)
     return at;
 }
 
-/* Page faults are what a large chunk's decoding would cost most: huge pages where there are some. Freed by free(). */
+/* Page faults are what a large chunk's decoding would cost most: huge pages where there are some. Freed by
+ * free(). */
 static void *block_alloc(size_t n)
 {
     const size_t huge = 2 << 20;
@@ -622,7 +340,7 @@ static int fill_chunk(struct fill *f, const uint8_t *events, const uint8_t *end)
     fill_events(f, events, end);
     slice_scopes(f);
     if (f->bad)
-        return damaged(d, "events or frames");
+        return dvt_dec_damaged(d, "events or frames");
     return dvt_chunk_check(c, DVT_EFORMAT, d->err);
 }
 
@@ -648,7 +366,7 @@ static int make_chunk(struct dec *d, const uint8_t *events, const uint8_t *end, 
         rc = fill_chunk(&f, events, end);
     } else {
         d->rc = rc;
-        damaged(d, "tables");
+        dvt_dec_damaged(d, "tables");
     }
     free(f.label_scope);
     free(f.link_scope);
@@ -684,9 +402,9 @@ int dvt_chunk_decode(const uint8_t *p, size_t n, struct dvt_chunk *ret, struct d
     d->err = err;
     int rc = dvt_jfr_meta_read(p + h.metadata, n - h.metadata, &d->meta, err);
     if (!rc)
-        rc = make_plans(d);
+        rc = dvt_dec_plans(d);
     if (!rc)
-        rc = read_pools(d, p + h.checkpoint, n - h.checkpoint);
+        rc = dvt_dec_pools(d, p + h.checkpoint, n - h.checkpoint);
     if (!rc)
         rc = count_events(d, p + JFR_HEADER_BYTES, p + n);
     if (!rc)

@@ -1,44 +1,27 @@
 /*
  * chunk_encode: struct dvt_chunk -> one JFR chunk.
  *
- * Layout: header, metadata, events (trace, processes, scopes with their labels and links, samples, ledger), one
- * checkpoint with all constant pools. Ticks are CLOCK_MONOTONIC ns. Sizes and offsets are final before anything is
- * written to a file.
+ * Layout: header, metadata, events (trace, processes, scopes with their labels and links, samples, ledger),
+ * one checkpoint with all constant pools. Ticks are CLOCK_MONOTONIC ns. Sizes and offsets are final before
+ * anything is written to a file.
  *
- * How frames print: `jfr print` shows Class.name + "." + Method.name. Class.name is the module's last path component,
- * for managed frames without its extension (orders.py, Orders.total -> "orders.Orders.total()"), for native ones
- * with it ("libc.so.6.memcpy()"); it is empty for special frames. jfrconv shows only the method for native frames.
- * Class.module and Class.file hold both names whole, and these are what dvt_chunk_decode reads.
+ * How frames print: `jfr print` shows Class.name + "." + Method.name. Class.name is the module's last path
+ * component, for managed frames without its extension (orders.py, Orders.total -> "orders.Orders.total()"),
+ * for native ones with it ("libc.so.6.memcpy()"); it is empty for special frames. jfrconv shows only the
+ * method for native frames. Class.module and Class.file hold both names whole, and these are what
+ * dvt_chunk_decode reads.
  *
  * Strings are cleaned (dvt_utf8_clean, control characters too) and cut to DVT_CHUNK_MAX_STRING bytes.
  */
-#include "chunk.h"
+#include "chunk_enc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include "chunk_check.h"
-#include "chunk_intern.h"
 #include "jfr_schema.h"
-#include "jfr_write.h"
-#include "limits.h"
 
-enum { EVENT_ROOM = 127 }; /* every event fits: at most 12 integers of 9 bytes, one size byte, one type byte */
-
-struct enc {
-    const struct dvt_chunk *c;
-    struct jfr_w w;
-    uint64_t base; /* key of index 0 in every pool */
-    struct dvt_strings symbols, strings;
-    struct dvt_tuples classes; /* name, module, file symbols */
-    struct dvt_tuples methods; /* class, name symbol */
-    uint32_t *frame_method;    /* [n_frames] */
-    struct text {              /* copies of strings that the caller's chunk does not hold as they are written */
-        struct text *next;
-        char b[];
-    } *texts;
-    uint8_t *event; /* the size byte of the event being written */
-    int rc;
-};
+/* Every event fits: at most 12 integers of 9 bytes, one size byte, one type byte. */
+enum { EVENT_ROOM = 127 };
 
 static uint32_t out_of_memory(struct enc *e)
 {
@@ -169,16 +152,6 @@ static void event_end(struct enc *e)
     *e->event = (uint8_t)(e->w.p - e->event);
 }
 
-static void put(struct enc *e, uint64_t v)
-{
-    jfr_put(&e->w, v);
-}
-
-static uint64_t key(const struct enc *e, uint32_t i)
-{
-    return e->base + i;
-}
-
 static uint64_t index_or_none(uint32_t i)
 {
     return i == DVT_NONE ? 0 : i + 1ull;
@@ -283,8 +256,6 @@ static void put_labels(struct enc *e, uint32_t i)
     }
 }
 
-enum { STATE_DEFAULT = 1 }; /* the ThreadState of samples on CPU, by jfrconv's convention */
-
 static void put_samples(struct enc *e)
 {
     for (uint32_t i = 0; i < e->c->n_samples && event_begin(e, JFR_EXECUTION_SAMPLE); i++) {
@@ -340,144 +311,6 @@ static void put_events(struct enc *e)
     put_ledger(e);
 }
 
-/* ---- constant pools ---- */
-
-static bool pool_begin(struct enc *e, uint32_t type, uint32_t n)
-{
-    if (!jfr_room(&e->w, 2 * JFR_VARINT_MAX))
-        return false;
-    put(e, type);
-    put(e, n);
-    return true;
-}
-
-static void put_enum(struct enc *e, uint32_t type, const char *const *names, uint32_t n)
-{
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < n; i++)
-        known += names[i] != NULL;
-    if (!pool_begin(e, type, known) || !jfr_room(&e->w, 32ul * n))
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        if (names[i]) {
-            put(e, i);
-            jfr_put_utf8(&e->w, dvt_str(names[i]));
-        }
-}
-
-static void put_enums(struct enc *e)
-{
-    static const char *const frame_types[] = {
-        [DVT_FRAME_MANAGED] = "Interpreted", [DVT_FRAME_JIT] = "JIT compiled", [DVT_FRAME_INLINED] = "Inlined",
-        [DVT_FRAME_NATIVE] = "Native",       [DVT_FRAME_KERNEL] = "Kernel",    [DVT_FRAME_SPECIAL] = "Special"};
-    static const char *const states[] = {[STATE_DEFAULT] = "STATE_DEFAULT"};
-    put_enum(e, JFR_FRAME_TYPE, frame_types, sizeof frame_types / sizeof *frame_types);
-    put_enum(e, JFR_THREAD_STATE, states, sizeof states / sizeof *states);
-}
-
-static void put_strings(struct enc *e, uint32_t type, const struct dvt_strings *t)
-{
-    if (!t->table.n || !pool_begin(e, type, t->table.n))
-        return;
-    for (uint32_t i = 0; i < t->table.n && jfr_room(&e->w, t->items[i].n + 3 * JFR_VARINT_MAX); i++) {
-        put(e, key(e, i));
-        jfr_put_utf8(&e->w, t->items[i]);
-    }
-}
-
-static void put_threads(struct enc *e)
-{
-    char name[DVT_MAX_NAME + 1];
-    if (!e->c->n_threads || !pool_begin(e, JFR_THREAD, e->c->n_threads))
-        return;
-    for (uint32_t i = 0; i < e->c->n_threads && jfr_room(&e->w, sizeof name + 8 * JFR_VARINT_MAX); i++) {
-        const struct dvt_chunk_thread *t = &e->c->threads[i];
-        put(e, key(e, i));
-        jfr_put_utf8(&e->w, (struct dvt_str){name, dvt_utf8_clean(t->name.p, t->name.n, true, name, sizeof name)});
-        put(e, t->tid);
-        jfr_put_byte(&e->w, 0); /* no Java name: readers fall back to the OS name */
-        put(e, 0);
-        put(e, t->process + 1ull);
-    }
-}
-
-static void put_stacks(struct enc *e)
-{
-    const struct dvt_chunk *c = e->c;
-    if (!c->n_stacks || !pool_begin(e, JFR_STACK_TRACE, c->n_stacks))
-        return;
-    for (uint32_t i = 0; i < c->n_stacks; i++) {
-        const struct dvt_chunk_stack *s = &c->stacks[i];
-        if (!jfr_room(&e->w, (s->n + 1ul) * 4 * JFR_VARINT_MAX))
-            return;
-        put(e, key(e, i));
-        jfr_put_byte(&e->w, s->truncated);
-        put(e, s->n);
-        for (uint32_t k = 0; k < s->n; k++) {
-            uint32_t f = c->stack_frames[s->first + k];
-            put(e, key(e, e->frame_method[f]));
-            put(e, c->frames[f].line);
-            put(e, 0);
-            put(e, c->frames[f].kind);
-        }
-    }
-}
-
-static void put_methods(struct enc *e)
-{
-    uint32_t n = e->methods.table.n;
-    if (!n || !jfr_room(&e->w, (n + 1ul) * 6 * JFR_VARINT_MAX))
-        return;
-    pool_begin(e, JFR_METHOD, n);
-    for (uint32_t i = 0; i < n; i++) {
-        put(e, key(e, i));
-        put(e, key(e, e->methods.items[i][0]));
-        put(e, key(e, e->methods.items[i][1]));
-        put(e, key(e, 0)); /* descriptor ()V */
-        put(e, 0);
-        put(e, 0);
-    }
-}
-
-static void put_classes(struct enc *e)
-{
-    uint32_t n = e->classes.table.n;
-    if (!n || !jfr_room(&e->w, (n + 1ul) * 7 * JFR_VARINT_MAX))
-        return;
-    pool_begin(e, JFR_CLASS, n);
-    for (uint32_t i = 0; i < n; i++) {
-        put(e, key(e, i));
-        put(e, 0);
-        put(e, key(e, e->classes.items[i][0]));
-        put(e, 0);
-        put(e, 0);
-        put(e, key(e, e->classes.items[i][1]));
-        put(e, key(e, e->classes.items[i][2]));
-    }
-}
-
-static void put_pools(struct enc *e)
-{
-    size_t at = dvt_jfr_big_begin(&e->w, JFR_CHECKPOINT);
-    if (e->w.rc)
-        return;
-    put(e, 0); /* ticks */
-    put(e, 0); /* duration */
-    put(e, 0); /* no checkpoint before it */
-    jfr_put_byte(&e->w, 1);
-    const struct dvt_chunk *c = e->c;
-    put(e, 2u + (c->n_threads > 0) + (c->n_stacks > 0) + (e->methods.table.n > 0) + (e->classes.table.n > 0) +
-               (e->symbols.table.n > 0) + (e->strings.table.n > 0));
-    put_enums(e);
-    put_threads(e);
-    put_stacks(e);
-    put_methods(e);
-    put_classes(e);
-    put_strings(e, JFR_SYMBOL, &e->symbols);
-    put_strings(e, JFR_STRING, &e->strings);
-    dvt_jfr_big_end(&e->w, at);
-}
-
 /* ---- the chunk ---- */
 
 /* No pool of c can have more entries. */
@@ -513,7 +346,7 @@ static void put_chunk(struct enc *e)
         put_events(e);
     h.checkpoint = jfr_at(&e->w) - start;
     if (!e->w.rc && !e->rc)
-        put_pools(e);
+        dvt_enc_pools(e);
     h.bytes = jfr_at(&e->w) - start;
     if (!e->w.rc)
         dvt_jfr_header(e->w.b->p + start, &h);
@@ -539,7 +372,8 @@ int dvt_chunk_encode(const struct dvt_chunk *c, uint32_t *key_base, struct dvt_b
         return rc;
     uint64_t most = keys_at_most(c);
     if (most >= INT32_MAX)
-        return dvt_fail(err, DVT_ELIMIT, 0, "chunk: too many different strings; write the trace in smaller parts");
+        return dvt_fail(err, DVT_ELIMIT, 0,
+                        "chunk: too many different strings; write the trace in smaller parts");
     struct enc e = {.c = c, .base = *key_base ? *key_base : 1};
     if (e.base + most >= INT32_MAX)
         e.base = 1;
@@ -556,6 +390,7 @@ int dvt_chunk_encode(const struct dvt_chunk *c, uint32_t *key_base, struct dvt_b
     if (!rc)
         return 0;
     out->n = before;
-    return dvt_fail(err, rc, 0, rc == DVT_ELIMIT ? "chunk: larger than %zu bytes" : "chunk: out of memory (%zu bytes)",
+    return dvt_fail(err, rc, 0,
+                    rc == DVT_ELIMIT ? "chunk: larger than %zu bytes" : "chunk: out of memory (%zu bytes)",
                     out->max);
 }

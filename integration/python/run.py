@@ -1,6 +1,7 @@
 """Runs the tests of this folder with real packages, by the interpreter that runs this.
 
     run.py BUILD_DIR [TEST...]
+    run.py BUILD_DIR --truth MODE    ../truth/check_python.py instead
 
 The packages of requirements.txt are installed once into a venv in the build folder. Without a registry the
 tests are skipped (exit code 77) with the reason; where CI=true that is a failure.
@@ -44,6 +45,10 @@ def main():
     except subprocess.CalledProcessError as e:
         print(f"the packages cannot be installed: {(e.output or '').strip().splitlines()[-1:]}")
         return 1 if os.environ.get("CI") == "true" else 77
+    if sys.argv[2:3] == ["--truth"]:
+        check = HERE.parent / "truth/check_python.py"
+        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", DOVETAIL_BUILD=str(build))
+        return subprocess.run([str(python), str(check), sys.argv[3], str(python)], env=env).returncode
     tests = sys.argv[2:] or sorted(p.name for p in HERE.glob("test_*.py"))
     env = environment(build)
     failed = [t for t in tests if subprocess.run([str(python), str(HERE / t)], env=env).returncode]

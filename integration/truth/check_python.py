@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(__file__))
 from dovetail_store import LONG, folded, interval, ledgers, must, profile, traces  # noqa: E402
 
+SURE_NS = 20_000_000  # CPU time of 20 sampling periods: a trace with that much cannot go without a sample
 MIX = os.path.join(os.path.dirname(__file__), "py_mix.py")
 
 
@@ -29,15 +30,19 @@ def main():
     out, store = profile(python, MIX, mode, str(seconds), hz=999)
     spent = {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
     counts, wrong, unmarked = {}, 0, 0
+    # Traces are drawn at random and some work for seconds at a time (eager tasks): one may get no CPU time at all,
+    # or less than a sampling period, and is then rightly not in the store.
+    known = {t["trace_id"] for t in traces(store)}
+    some, sure = ({t for t in spent if spent[t] >= least} for least in (1, SURE_NS))
+    good = must(sure <= known <= some and len(sure) > 20,
+                f"{len(known)} traces, all of them ours, and all {len(sure)} with CPU time enough")
     for trace in spent:
-        rows = folded(store, trace)
+        rows = folded(store, trace) if trace in known else []
         w, u = wrong_and_unmarked(rows, f"work_{int(trace, 16) - 1}")
         wrong, unmarked = wrong + w, unmarked + u
         counts[trace] = sum(weight for _, weight in rows) - u
     total = sum(counts.values()) + unmarked
     marked = total - unmarked
-    known = {t["trace_id"] for t in traces(store)}
-    good = must(known == set(spent), f"{len(known)} traces, all of them ours")
     good &= must(wrong == 0 and total > seconds * 300, f"{mode}: {wrong} of {total} samples in a wrong trace")
     inside = sum(low <= spent[t] / sum(spent.values()) <= high
                  for t in spent for low, high in [interval(counts[t], marked)])

@@ -23,6 +23,7 @@ enum {
     OPT_NATIVE,
     OPT_THREADS,
     OPT_NO_THREADS,
+    OPT_FULL,
     OPT_MIN_SHARE,
     OPT_DEPTH,
     OPT_SAMPLES,
@@ -40,7 +41,8 @@ static const struct args_option options[] = {
     {OPT_THREADS, 0, "--threads", NULL, "a level for threads (default for one trace and folded)"},
     {OPT_NO_THREADS, 0, "--no-threads", NULL, "none"},
     {OPT_NATIVE, 0, "--native", NULL, "keep the native frames of the interpreter and of Dovetail in it"},
-    {OPT_MIN_SHARE, 0, "--min-share", "PERCENT", "text: leave out what is smaller (default 1)"},
+    {OPT_FULL, 0, "--full", NULL, "leave nothing out: --native, --min-share 0, each kernel frame on its line"},
+    {OPT_MIN_SHARE, 0, "--min-share", "PERCENT", "text: leave out what is smaller (default: so that 60 lines are enough)"},
     {OPT_DEPTH, 0, "--depth", "N", "text: at most N levels"},
     {OPT_SAMPLES, 0, "--samples", NULL, "folded: counts of samples instead of microseconds"},
     {OPT_ON_CPU, 0, "--on-cpu", NULL, "time on a CPU (the default)"},
@@ -53,7 +55,7 @@ struct request {
     struct filter filter;
     const char *id, *output, *format, *by;
     int threads; /* 1, 0, or -1: the default */
-    bool native, samples, jfr;
+    bool native, full, samples, jfr;
     double min_share;
     unsigned long depth;
     const struct output_ops *ops; /* NULL with jfr */
@@ -109,6 +111,9 @@ static int take_option(struct request *r, int id, const char *value, int64_t now
     case OPT_NATIVE:
         r->native = true;
         return 0;
+    case OPT_FULL:
+        r->full = r->native = true;
+        return 0;
     case OPT_SAMPLES:
         r->samples = true;
         return 0;
@@ -155,7 +160,7 @@ static int parse(struct request *r, struct args *a, struct dvt_err *err)
     const char *value = NULL;
     int id, rc = 0;
     int64_t now_ns = (int64_t)time(NULL) * 1000000000;
-    *r = (struct request){.threads = -1, .min_share = 0.01};
+    *r = (struct request){.threads = -1, .min_share = -1};
     while (rc == 0 && (id = cli_next(&cmd_flame, a, &value, err)) != ARGS_END) {
         rc = take_option(r, id, value, now_ns, err);
     }
@@ -282,8 +287,9 @@ static struct output_options output_options_of(const struct request *r)
 {
     bool to_stdout = !r->output || strcmp(r->output, "-") == 0;
     struct term term = to_stdout ? term_of(STDOUT_FILENO) : (struct term){0};
-    return (struct output_options){.min_share = r->min_share,
+    return (struct output_options){.min_share = r->full && r->min_share < 0 ? 0 : r->min_share,
                                    .max_depth = (uint32_t)r->depth,
+                                   .folds_kernel = !r->native,
                                    .counts = r->samples,
                                    .colour = term.colour,
                                    .columns = term.columns};

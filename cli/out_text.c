@@ -3,8 +3,9 @@
  * what is too few to say anything is marked. A chain of single children stays at one indent, so that deep
  * stacks fit.
  */
-#include "output.h"
 #include "alloc.h"
+#include "outline.h"
+#include "output.h"
 #include "text.h"
 
 #include "../proto/chunk.h"
@@ -17,8 +18,9 @@ struct view {
     const struct tree_meta *m;
     struct term term;
     FILE *out;
-    char *indent; /* the strokes before the current name; grows and shrinks */
-    size_t indent_n, indent_cap;
+    struct outline outline;
+    bool *bars; /* [cap_bars] by level: a sibling follows, so its line goes on */
+    size_t cap_bars;
     uint64_t all_ns, all_samples;
 };
 
@@ -59,7 +61,10 @@ static void put_numbers(const struct view *v, uint64_t ns, uint64_t samples)
     fputs("  ", v->out);
 }
 
-enum { NUMBERS_COLUMNS = TEXT_SHARE_COLUMNS + 1 + 7 + 1 + 9 + 2 };
+enum {
+    NUMBERS_COLUMNS = TEXT_SHARE_COLUMNS + 1 + 7 + 1 + 9 + 2,
+    FUNCTION_COLUMNS = TEXT_SHARE_COLUMNS + 1 + 7 + 1 + TEXT_SHARE_COLUMNS + 2
+};
 
 static struct dvt_str base_name(struct dvt_str path)
 {
@@ -71,161 +76,126 @@ static struct dvt_str base_name(struct dvt_str path)
     return path;
 }
 
-/* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)". */
-static void put_place(const struct view *v, struct dvt_str name, struct dvt_str module, struct dvt_str file,
-                      uint32_t line, uint8_t kind)
+struct place { /* a frame, as far as its line shows it */
+    struct dvt_str name, module, file;
+    uint32_t line;
+    uint8_t kind;
+    bool is_frame;
+};
+
+/* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)"; brief: "sort.c:88"; "" if there is none to show. The caller
+ * frees. */
+static char *place_text(const struct place *p, bool brief)
 {
-    struct dvt_str first = file.n ? file : module;
-    if (!first.n || kind == DVT_FRAME_SPECIAL || (!file.n && tree_name_has_module(name, module))) {
-        return;
+    struct dvt_str first = p->file.n ? p->file : p->module;
+    bool is_said = !p->file.n && tree_name_has_module(p->name, p->module);
+    if (!p->is_frame || !first.n || p->kind == DVT_FRAME_SPECIAL || is_said) {
+        return alloc_text("", 0);
     }
-    fprintf(v->out, "  %s", term_on(&v->term, TERM_PLACE));
-    text_put(v->out, base_name(first), 60);
-    if (line) {
-        fprintf(v->out, ":%" PRIu32, line);
+    char *file = text_safe(base_name(first), 60), *module = text_safe(base_name(p->module), 40), line[16] = "";
+    if (p->line) {
+        snprintf(line, sizeof line, ":%" PRIu32, p->line);
     }
-    if (file.n && module.n) {
-        fputs(" (", v->out);
-        text_put(v->out, base_name(module), 40);
-        fputc(')', v->out);
-    }
-    fputs(term_off(&v->term, TERM_PLACE), v->out);
+    bool both = p->file.n && p->module.n && !brief;
+    char *text = both ? alloc_printf("%s%s (%s)", file, line, module) : alloc_printf("%s%s", file, line);
+    free(file);
+    free(module);
+    return text;
 }
 
-static size_t room_for_name(const struct view *v)
+/* Columns left for names of n columns of numbers, after the strokes of `level` branches; SIZE_MAX: no bound. */
+static size_t room_of(const struct view *v, size_t numbers, uint32_t level)
 {
-    size_t used = NUMBERS_COLUMNS + text_columns(v->indent ? v->indent : "") + 20;
-    return v->term.columns == 0 ? 0 : v->term.columns > used + 24 ? v->term.columns - used : 24;
+    enum { LEAST = 24 };
+    size_t used = numbers + 2 * (size_t)level;
+    return v->term.columns == 0 ? SIZE_MAX : v->term.columns > used + LEAST ? v->term.columns - used : LEAST;
 }
 
-static void put_node(struct view *v, const struct tree_node *n, const char *stroke)
+/* The name and, as far as it fits beside it, its place: whole, or without the module. */
+static void put_frame(const struct view *v, const struct place *place, size_t room, enum term_style style)
+{
+    char *name = text_safe(place->name.n ? place->name : dvt_str("(unnamed)"), room == SIZE_MAX ? 0 : room);
+    size_t used = text_columns(name);
+    fprintf(v->out, "%s%s%s", term_on(&v->term, style), name, term_off(&v->term, style));
+    for (int brief = 0; brief < 2; brief++) {
+        char *text = place_text(place, brief);
+        if (*text && used + 2 + text_columns(text) <= room) {
+            fprintf(v->out, "  %s%s%s", term_on(&v->term, TERM_PLACE), text, term_off(&v->term, TERM_PLACE));
+            brief = 2;
+        }
+        free(text);
+    }
+    fputc('\n', v->out);
+    free(name);
+}
+
+/* "[kernel] asm_exc_page_fault … do_anonymous_page" */
+static void put_chain(const struct view *v, const struct outline_line *line, size_t room)
+{
+    char *first = text_safe(v->t->nodes[line->node].name, 0), *last = text_safe(v->t->nodes[line->last].name, 0);
+    char *text = alloc_printf("[kernel] %s … %s", first, last);
+    text_put(v->out, dvt_str(text), room == SIZE_MAX ? 0 : room);
+    fputc('\n', v->out);
+    free(first);
+    free(last);
+    free(text);
+}
+
+static void put_hidden(const struct view *v, const struct outline_line *line)
+{
+    fprintf(v->out, "%s… %" PRIu32 " more under %g%%%s\n", term_on(&v->term, TERM_DIM), line->n_hidden,
+            v->outline.min_share * 100, term_off(&v->term, TERM_DIM));
+}
+
+static void put_line(const struct view *v, const struct outline_line *line)
 {
     static const enum term_style styles[] = {[TREE_ROOT] = TERM_BOLD,
                                              [TREE_SERVICE] = TERM_BOLD,
                                              [TREE_THREAD] = TERM_BOLD,
                                              [TREE_SCOPE] = TERM_NAME,
                                              [TREE_FRAME] = TERM_PLAIN};
-    put_numbers(v, n->total_ns, n->total_samples);
-    fprintf(v->out, "%s%s%s", v->indent ? v->indent : "", stroke, term_on(&v->term, styles[n->kind]));
-    text_put(v->out, n->name.n ? n->name : dvt_str("(unnamed)"), room_for_name(v));
-    fputs(term_off(&v->term, styles[n->kind]), v->out);
-    if (n->kind == TREE_FRAME) {
-        put_place(v, n->name, n->module, n->file, n->line, n->frame_kind);
+    static const char *const strokes[] = {"", "├ ", "└ "};
+    const struct tree_node *n = &v->t->nodes[line->node];
+    size_t room = room_of(v, NUMBERS_COLUMNS, line->level + (line->stroke != OUTLINE_NONE));
+    put_numbers(v, line->n_hidden ? line->hidden_ns : n->total_ns,
+                line->n_hidden ? line->hidden_samples : n->total_samples);
+    for (uint32_t i = 0; i < line->level; i++) {
+        fputs(v->bars[i] ? "│ " : "  ", v->out);
     }
-    fputc('\n', v->out);
-}
-
-static bool is_shown(const struct view *v, const struct tree_node *n)
-{
-    bool deep = v->m->opt.max_depth && n->depth > v->m->opt.max_depth;
-    return n->total_samples && !deep && share_of(v, n->total_ns) >= v->m->opt.min_share;
-}
-
-static void push(struct view *v, const char *strokes)
-{
-    size_t n = strlen(strokes);
-    alloc_grow(&v->indent, &v->indent_cap, v->indent_n + n + 1, 1);
-    memcpy(v->indent + v->indent_n, strokes, n + 1);
-    v->indent_n += n;
-}
-
-static void pop(struct view *v, size_t to)
-{
-    v->indent_n = to;
-    v->indent[to] = 0;
-}
-
-struct children {
-    uint32_t shown, hidden;
-    uint64_t hidden_ns, hidden_samples;
-};
-
-static struct children count_children(const struct view *v, uint32_t node)
-{
-    struct children c = {0};
-    for (uint32_t i = v->t->nodes[node].first_child; i != TREE_NONE; i = v->t->nodes[i].next_sibling) {
-        const struct tree_node *n = &v->t->nodes[i];
-        if (is_shown(v, n)) {
-            c.shown++;
-        } else if (n->total_samples) {
-            c.hidden++;
-            c.hidden_ns += n->total_ns;
-            c.hidden_samples += n->total_samples;
-        }
+    fputs(strokes[line->stroke], v->out);
+    if (line->n_hidden) {
+        put_hidden(v, line);
+    } else if (line->last != line->node) {
+        put_chain(v, line, room);
+    } else {
+        struct place place = {n->name, n->module, n->file, n->line, n->frame_kind, n->kind == TREE_FRAME};
+        put_frame(v, &place, room, styles[n->kind]);
     }
-    return c;
-}
-
-static void put_hidden(struct view *v, const struct children *c, const char *stroke)
-{
-    put_numbers(v, c->hidden_ns, c->hidden_samples);
-    fprintf(v->out, "%s%s%s… %" PRIu32 " more%s\n", v->indent ? v->indent : "", stroke,
-            term_on(&v->term, TERM_DIM), c->hidden, term_off(&v->term, TERM_DIM));
-}
-
-/* Depth-first by hand: stacks of the data must not become stack of ours. `at` holds one entry per branching
- * level. */
-struct level {
-    uint32_t next; /* child to print next, or TREE_NONE */
-    struct children counts;
-    uint32_t printed;
-    size_t indent_n; /* before this level's strokes */
-    bool branches;   /* more than one line: children get strokes */
-};
-
-static void enter(struct view *v, struct level *l, uint32_t node)
-{
-    l->counts = count_children(v, node);
-    l->next = v->t->nodes[node].first_child;
-    l->printed = 0;
-    l->indent_n = v->indent_n;
-    l->branches = l->counts.shown + (l->counts.hidden > 0) > 1;
-}
-
-/* The next shown child of the level, printed; TREE_NONE when the level is done. */
-static uint32_t step(struct view *v, struct level *l)
-{
-    uint32_t lines = l->counts.shown + (l->counts.hidden > 0);
-    while (l->next != TREE_NONE) {
-        uint32_t node = l->next;
-        l->next = v->t->nodes[node].next_sibling;
-        if (!is_shown(v, &v->t->nodes[node])) {
-            continue;
-        }
-        bool last = ++l->printed == lines;
-        put_node(v, &v->t->nodes[node], !l->branches ? "" : last ? "└ " : "├ ");
-        if (l->branches) {
-            push(v, last ? "  " : "│ ");
-        }
-        return node;
-    }
-    if (l->counts.hidden && l->counts.shown) {
-        put_hidden(v, &l->counts, l->branches ? "└ " : "");
-    }
-    return TREE_NONE;
 }
 
 static void put_tree(struct view *v)
 {
-    struct level *levels = NULL;
-    size_t cap = 0, n = 1;
-    push(v, "");
-    alloc_grow(&levels, &cap, 1, sizeof *levels);
-    enter(v, &levels[0], 0);
-    while (n > 0) {
-        pop(v, levels[n - 1].indent_n);
-        uint32_t node = step(v, &levels[n - 1]);
-        if (node == TREE_NONE) {
-            n--;
-            continue;
-        }
-        alloc_grow(&levels, &cap, n + 1, sizeof *levels);
-        enter(v, &levels[n++], node);
+    for (size_t i = 0; i < v->outline.n; i++) {
+        const struct outline_line *line = &v->outline.lines[i];
+        alloc_grow(&v->bars, &v->cap_bars, line->level + 1u, sizeof *v->bars);
+        v->bars[line->level] = line->stroke == OUTLINE_MIDDLE;
+        put_line(v, line);
     }
-    free(levels);
 }
 
 /* ---- head and foot ---- */
+
+/* What a trace that mostly waited must say, as its tree shows the rest only. */
+static void put_wait(const struct view *v)
+{
+    const struct tree_meta *m = v->m;
+    uint64_t seen_ns = m->on_cpu_ns + m->uncovered_ns;
+    if (m->trace_id && !m->filter[0] && seen_ns < m->duration_ns / 5 * 4) {
+        char text[TEXT_NUMBER_MAX];
+        text_duration(m->duration_ns - seen_ns, text);
+        fprintf(v->out, ", about %s waiting (not shown)", text);
+    }
+}
 
 static void put_times(const struct view *v)
 {
@@ -235,11 +205,12 @@ static void put_times(const struct view *v)
     text_duration(m->duration_ns, duration);
     text_duration(m->on_cpu_ns, cpu);
     text_count(m->samples, samples);
-    fprintf(v->out, m->trace_id ? "began %s, lasted %s; " : "from %s, %s in all; ", start, duration);
+    fprintf(v->out, m->trace_id ? "began %s, lasted %s" : "from %s, %s in all", start, duration);
     if (!m->weights_are_counts) {
-        fprintf(v->out, "%s on CPU, ", cpu);
+        fprintf(v->out, "; %s on CPU", cpu);
+        put_wait(v);
     }
-    fprintf(v->out, "%s sample%s", samples, m->samples == 1 ? "" : "s");
+    fprintf(v->out, "\n%s sample%s", samples, m->samples == 1 ? "" : "s");
     if (m->event[0]) {
         fprintf(v->out, " of %s", m->event);
     }
@@ -308,9 +279,8 @@ static void put_hottest(const struct view *v)
         fprintf(v->out, " %7" PRIu64 " ", f[i].self_samples);
         put_share(v, f[i].total_ns, f[i].total_samples);
         fputs("  ", v->out);
-        text_put(v->out, f[i].name, room_for_name(v));
-        put_place(v, f[i].name, f[i].module, f[i].file, f[i].line, f[i].frame_kind);
-        fputc('\n', v->out);
+        struct place place = {f[i].name, f[i].module, f[i].file, f[i].line, f[i].frame_kind, true};
+        put_frame(v, &place, room_of(v, FUNCTION_COLUMNS, 0), TERM_PLAIN);
     }
 }
 
@@ -325,17 +295,20 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
     put_head(&v);
     fprintf(out, "\n%s%6s  %-13s %7s %9s%s\n", term_on(&v.term, TERM_BOLD), "share", "95% interval", "samples",
             meta->weights_are_counts ? "events" : "time", term_off(&v.term, TERM_BOLD));
+    outline_init(&v.outline, tree, &(struct outline_options){meta->opt.min_share, meta->opt.max_depth,
+                                                             meta->opt.folds_kernel});
     put_tree(&v);
-    if (v.indent) {
-        pop(&v, 0);
-    }
     if (v.all_samples) {
         put_hottest(&v);
+    }
+    if (v.outline.hides) {
+        fprintf(out, "\nLines under %g%% are left out; --full shows all.\n", v.outline.min_share * 100);
     }
     fprintf(out,
             "\n\"?\" marks what too few samples support: fewer than 5 in it, or fewer than 20 in all.\n");
     put_notes(&v);
-    free(v.indent);
+    outline_fini(&v.outline);
+    free(v.bars);
     return ferror(out) ? DVT_EIO : 0;
 }
 

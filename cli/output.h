@@ -10,8 +10,9 @@
 #include <stdio.h>
 
 struct output_options {
-    double min_share;   /* text: leave out what is below this share of all (0.01); others may ignore it */
+    double min_share;   /* text: leave out what is below this share of all; negative: so that it fits (outline.h) */
     uint32_t max_depth; /* text: levels shown; 0: all */
+    bool folds_kernel;  /* text: chains of light kernel frames are one line */
     bool counts;        /* folded: samples instead of microseconds */
     bool colour;        /* text: escape sequences */
     size_t columns;     /* text: width to fit in; 0: none */

@@ -63,7 +63,7 @@ static void print_json(struct catalog *c, const struct catalog_trace *t)
     json_open(&j, "labels", '{');
     catalog_labels(c, t, label_item, &j);
     json_close(&j, '}');
-    json_bool(&j, "cut_short", t->is_cut);
+    json_bool(&j, "cut", t->is_cut);
     json_bool(&j, "failed", t->is_failed);
     json_close(&j, '}');
     putchar('\n');

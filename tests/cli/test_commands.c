@@ -124,18 +124,23 @@ static void test_json_is_one_valid_object_a_line(void)
         run("dovetail traces --store $STORE --json | python3 -c '\n"
             "import json,sys\n"
             "v=[json.loads(l) for l in sys.stdin]\n"
-            "print(len(v), sorted(v[0]), v[0][\"duration_ns\"], v[0][\"labels\"], v[0][\"services\"])'"),
+            "print(len(v), sorted(v[0]), v[0][\"duration_ns\"], v[0][\"labels\"], v[0][\"services\"],\n"
+            "      v[0][\"scopes\"], v[0][\"cut\"])'"),
         0);
     CHECK_CONTAINS(output, "2 [");
-    CHECK_CONTAINS(output, "290000000 {'tenant': 'acme'} ['shop']");
+    CHECK_CONTAINS(output, "290000000 {'tenant': 'acme'} ['shop'] 1 False");
     static const char *const names[] = {"trace_id",   "start_unix_ns", "duration_ns", "on_cpu_ns",
                                         "blocked_ns", "runnable_ns",   "samples",     "services",
                                         "root_name",  "labels"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK_CONTAINS(output, names[i]);
     }
-    CU_ASSERT_EQUAL(run("dovetail flame " ID_B " --store $STORE -f json | python3 -m json.tool >/dev/null"),
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_B " --store $STORE -f json | python3 -c '\n"
+                        "import json,sys\n"
+                        "v=json.load(sys.stdin)[\"nodes\"][-1]\n"
+                        "print(v[\"interval95_low\"] < v[\"share\"] < v[\"interval95_high\"])'"),
                     0);
+    CHECK_CONTAINS(output, "True");
     CU_ASSERT_EQUAL(run("dovetail trace " ID_B " --store $STORE --json | python3 -m json.tool >/dev/null"),
                     0);
     CU_ASSERT_EQUAL(run("dovetail tags --store $STORE --json | python3 -m json.tool >/dev/null"), 0);

@@ -35,7 +35,8 @@ static struct code *code_new(const struct dvt_code_info *info)
     if (!c)
         return NULL;
     char *at = (char *)(c + 1);
-    *c = (struct code){.refs = 1, .first_line = info->first_line, .name = at, .file = at + n_name + 1, .bytes = bytes};
+    *c = (struct code){
+        .refs = 1, .first_line = info->first_line, .name = at, .file = at + n_name + 1, .bytes = bytes};
     memcpy(at, name, n_name + 1);
     memcpy(at + n_name + 1, file, n_file + 1);
     return c;

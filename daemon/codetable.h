@@ -1,9 +1,9 @@
 /*
  * codetable: one process's managed code by id, as its CODE messages tell it. Layer 2.
  *
- * An id may be told again (its code object died, the number was reused): stacks resolved before keep the code they had,
- * because entries are counted by reference and never change. Bounded by number and bytes; what does not fit is refused
- * and its stacks say so. Strings are cleaned UTF-8. Pipeline thread only.
+ * An id may be told again (its code object died, the number was reused): stacks resolved before keep the code
+ * they had, because entries are counted by reference and never change. Bounded by number and bytes; what does
+ * not fit is refused and its stacks say so. Strings are cleaned UTF-8. Pipeline thread only.
  */
 #ifndef CODETABLE_H
 #define CODETABLE_H

@@ -7,6 +7,7 @@
 #include "driver.h"
 #include "listener.h"
 #include "log.h"
+#include "urgent.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -279,8 +280,11 @@ static int run(struct daemon *d, struct dvt_err *err)
               d->config->socket, d->config->store, info->used, info->hz, info->opens ? "" : " samples=no");
     daemon_notify("READY=1");
     int r = 0;
+    bool first = urgent_begin();
+    log_event(LOG_LEVEL_DEBUG, "URGENT", "sampler at %s priority", first ? "real-time" : "normal");
     while (r == 0 && !d->stop_now && !(d->stop && control_is_flushed(d->control)))
         r = loop_turn(d->loop, -1, err);
+    urgent_end();
     return r;
 }
 

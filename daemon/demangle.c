@@ -1,7 +1,7 @@
 /*
- * demangle: see demangle.h. Names come from the files of profiled processes, so they may be made to hurt: a mangled name
- * can refer back to itself and so double its length a few bytes at a time. The length and the number of back references
- * are bounded before the demangler sees it.
+ * demangle: see demangle.h. Names come from the files of profiled processes, so they may be made to hurt: a
+ * mangled name can refer back to itself and so double its length a few bytes at a time. The length and the
+ * number of back references are bounded before the demangler sees it.
  */
 #include "demangle.h"
 
@@ -45,9 +45,10 @@ static bool cut_rust_hash(char *s)
 
 static const struct {
     const char *escaped, *plain;
-} rust_escapes[] = {{"$LT$", "<"}, {"$GT$", ">"}, {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","}, {"$BP$", "*"},
-                    {"$RF$", "&"}, {"$u20$", " "}, {"$u27$", "'"}, {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"},
-                    {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"}, {"$u3d$", "="}, {"..", "::"}};
+} rust_escapes[] = {{"$LT$", "<"},  {"$GT$", ">"},  {"$LP$", "("},  {"$RP$", ")"},  {"$C$", ","},
+                    {"$BP$", "*"},  {"$RF$", "&"},  {"$u20$", " "}, {"$u27$", "'"}, {"$u5b$", "["},
+                    {"$u5d$", "]"}, {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"},
+                    {"$u3d$", "="}, {"..", "::"}};
 
 static void decode_rust_escapes(char *s)
 {

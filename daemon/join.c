@@ -1,8 +1,8 @@
 /*
  * join: see join.h. Two cursors forward for the filter, one backward sweep for the innermost scope.
  *
- * Peers' data is not trusted: an open head that does not grow with the serial only costs time, never a wrong answer,
- * because a scope that has left the stack cannot hold an earlier sample.
+ * Peers' data is not trusted: an open head that does not grow with the serial only costs time, never a wrong
+ * answer, because a scope that has left the stack cannot hold an earlier sample.
  */
 #include "join.h"
 
@@ -43,7 +43,8 @@ static uint32_t top_row(const struct join_scopes *s, const uint32_t *stack, uint
     return top;
 }
 
-void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack, uint32_t *ret_row)
+void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
+                    uint32_t *ret_row)
 {
     uint32_t depth = 0, i = s->n;
     for (uint32_t k = m; k-- > 0;) {

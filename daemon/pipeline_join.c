@@ -98,12 +98,32 @@ static bool open_holds(const struct joining *j, const struct scope *s, uint64_t 
     return holds(s, off) || (s->head_open < off && off > j->t->mark.told && off <= j->known);
 }
 
+/* A scope opened before its ring was there has no head of its own to begin at: its time says where it began. */
+static bool began_before(const struct scope *s, uint64_t time_ns)
+{
+    return !(s->flags & (DVT_SCOPE_LATE_ARMED | DVT_SCOPE_REARMED)) || s->start_ns <= time_ns;
+}
+
+/* The closed scope that the columns name, or the last opened around it that had begun. */
+static struct scope *closed_candidate(const struct thread_state *t, const struct sample *s, uint32_t row)
+{
+    struct scope *best = row < JOIN_AMBIGUOUS ? t->closed.scopes[row] : NULL;
+    if (!best || began_before(best, s->time_ns))
+        return best;
+    best = NULL;
+    for (uint32_t i = 0; i < t->closed.n; i++)
+        if (holds(t->closed.scopes[i], s->end_off) && began_before(t->closed.scopes[i], s->time_ns))
+            best = later_opened(best, t->closed.scopes[i]);
+    return best;
+}
+
 static struct scope *candidate(const struct joining *j, const struct sample *s, uint32_t row)
 {
     const struct thread_state *t = j->t;
-    struct scope *best = row < JOIN_AMBIGUOUS ? t->closed.scopes[row] : NULL;
+    struct scope *best = closed_candidate(t, s, row);
     for (uint32_t i = 0; i < t->cross.n; i++)
-        if (holds(t->cross.v[i], s->end_off) && s->time_ns < t->cross.v[i]->end_ns)
+        if (holds(t->cross.v[i], s->end_off) && s->time_ns < t->cross.v[i]->end_ns &&
+            began_before(t->cross.v[i], s->time_ns))
             best = later_opened(best, t->cross.v[i]);
     for (uint32_t i = 0; i < t->open.n; i++)
         if (open_holds(j, t->open.v[i], s->end_off))

@@ -1,9 +1,10 @@
 /*
- * procmap: see procmap.h. Parses /proc/PID/maps, keeps the executable ranges sorted by address and opens each file once.
+ * procmap: see procmap.h. Parses /proc/PID/maps, keeps the executable ranges sorted by address and opens each
+ * file once.
  *
- * A later reading is laid over the earlier one: ranges that are no longer mapped stay (samples taken before they went may
- * still be on their way), whatever is mapped there now cuts them. The process is known by its start time, so that another
- * one under the same pid is never read into the map.
+ * A later reading is laid over the earlier one: ranges that are no longer mapped stay (samples taken before
+ * they went may still be on their way), whatever is mapped there now cuts them. The process is known by its
+ * start time, so that another one under the same pid is never read into the map.
  */
 #include "procmap.h"
 
@@ -66,7 +67,8 @@ static bool ranges_push(struct ranges *l, struct range r)
     return true;
 }
 
-/* Field 22 of /proc/PID/stat, counted behind the command name, which may hold anything; 0 if there is no such process. */
+/* Field 22 of /proc/PID/stat, counted behind the command name, which may hold anything; 0 if there is no such
+ * process. */
 static uint64_t read_start_ticks(uint32_t pid)
 {
     char path[64], buf[1024];
@@ -152,7 +154,8 @@ static bool parse_line(char *line, struct range *ret, char **ret_path)
         return false;
     ret->executable = p[2] == 'x';
     p += 5;
-    if (!parse_hex(&p, ' ', &ret->offset) || !parse_hex(&p, ':', &dev_major) || !parse_hex(&p, ' ', &dev_minor))
+    if (!parse_hex(&p, ' ', &ret->offset) || !parse_hex(&p, ':', &dev_major) ||
+        !parse_hex(&p, ' ', &dev_minor))
         return false;
     ret->dev = makedev((unsigned)dev_major, (unsigned)dev_minor);
     ret->ino = strtoull(p, &p, 10);

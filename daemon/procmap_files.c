@@ -1,9 +1,10 @@
 /*
- * procmap_files: see procmap_files.h. One table for the daemon, guarded by one lock; files are looked up by identity
- * before a second descriptor is made, so a hundred workers of one program cost as many descriptors as one.
+ * procmap_files: see procmap_files.h. One table for the daemon, guarded by one lock; files are looked up by
+ * identity before a second descriptor is made, so a hundred workers of one program cost as many descriptors
+ * as one.
  *
- * Nothing but regular files is opened: they are opened with O_PATH first, which runs no driver's open, and reopened for
- * reading only when fstat says S_ISREG.
+ * Nothing but regular files is opened: they are opened with O_PATH first, which runs no driver's open, and
+ * reopened for reading only when fstat says S_ISREG.
  */
 #include "procmap_files.h"
 
@@ -163,7 +164,8 @@ static bool read_memory(uint32_t pid, uint64_t addr, void *out, size_t n)
     return process_vm_readv((pid_t)pid, &local, 1, &remote, 1, 0) == (ssize_t)n;
 }
 
-/* Does the mapping hold the bytes of the file? Text is not changed after mapping, so its beginning must be equal. */
+/* Does the mapping hold the bytes of the file? Text is not changed after mapping, so its beginning must be
+ * equal. */
 static bool content_is_mapped(uint32_t pid, const struct procmap_range *r, int path_fd)
 {
     char self[64];
@@ -179,7 +181,8 @@ static bool content_is_mapped(uint32_t pid, const struct procmap_range *r, int p
     return equal;
 }
 
-/* Overlayfs and btrfs show another device number in maps than fstat does: then the inode number and bytes must agree. */
+/* Overlayfs and btrfs show another device number in maps than fstat does: then the inode number and bytes
+ * must agree. */
 static bool is_mapped_file(uint32_t pid, const struct procmap_range *r, int path_fd, const struct stat *st)
 {
     if (st->st_ino != r->ino)

@@ -1,9 +1,9 @@
 /*
  * ptrmap: a hash table of pointers to structs that hold their own keys. Layer 0.
  *
- * Keys come from outside (trace ids, thread ids), so their hashes are seeded at random per run with ptrmap_hash:
- * nobody can choose ids that collide. Open addressing, at most half full, deletion by shifting back.
- * One thread.
+ * Keys come from outside (trace ids, thread ids), so their hashes are seeded at random per run with
+ * ptrmap_hash: nobody can choose ids that collide. Open addressing, at most half full, deletion by shifting
+ * back. One thread.
  */
 #ifndef PTRMAP_H
 #define PTRMAP_H

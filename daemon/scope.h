@@ -1,8 +1,8 @@
 /*
  * scope: one reported scope as the daemon keeps it. Layer 0.
  *
- * One block with its strings, counted by reference: the thread's index holds it until no sample can fall into it any more,
- * the trace under assembly until it closes. Strings are cleaned UTF-8. Pipeline thread only.
+ * One block with its strings, counted by reference: the thread's index holds it until no sample can fall into
+ * it any more, the trace under assembly until it closes. Strings are cleaned UTF-8. Pipeline thread only.
  */
 #ifndef SCOPE_H
 #define SCOPE_H

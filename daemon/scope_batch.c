@@ -1,5 +1,6 @@
 /*
- * scope_batch: see scope_batch.h. The loops over columns are kept apart and free of branches so that compilers vectorise them.
+ * scope_batch: see scope_batch.h. The loops over columns are kept apart and free of branches so that
+ * compilers vectorise them.
  */
 #include "scope_batch.h"
 
@@ -57,10 +58,12 @@ static int fit_columns(struct scope_batch *b, uint32_t n)
 
 bool scope_batch_is_bad(const struct scope_batch *b, uint32_t i)
 {
-    return (b->start[i] > b->end[i]) | (b->end[i] > b->future_ns) | (b->open[i] > b->close[i]) | (b->serial[i] == 0);
+    return (b->start[i] > b->end[i]) | (b->end[i] > b->future_ns) | (b->open[i] > b->close[i]) |
+           (b->serial[i] == 0);
 }
 
-/* start and open hold durations and spans when it begins. A duration above the end wraps to a start above the end. */
+/* start and open hold durations and spans when it begins. A duration above the end wraps to a start above the
+ * end. */
 static void subtract(uint64_t *restrict from_end, const uint64_t *restrict end, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

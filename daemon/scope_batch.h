@@ -1,8 +1,9 @@
 /*
  * scope_batch: one SCOPES message unpacked into columns, checked, and turned into scopes row by row. Layer 2.
  *
- * Unpacking is in two steps, because most rows of a batch may hold no sample: scope_batch_load fills the columns the
- * join needs, scope_batch_details the rest, only when a row survives. The buffers are reused from batch to batch.
+ * Unpacking is in two steps, because most rows of a batch may hold no sample: scope_batch_load fills the
+ * columns the join needs, scope_batch_details the rest, only when a row survives. The buffers are reused from
+ * batch to batch.
  */
 #ifndef SCOPE_BATCH_H
 #define SCOPE_BATCH_H

@@ -55,7 +55,8 @@ static void set_row(struct scope_index *x, uint32_t to, uint32_t from)
     x->scopes[to] = x->scopes[from];
 }
 
-void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial, struct scope *scope)
+void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial,
+                     struct scope *scope)
 {
     if (x->n && close < x->close[x->n - 1])
         x->is_sorted = false;

@@ -1,9 +1,10 @@
 /*
- * scope_index: the closed scopes of one thread into which samples may still fall, as columns ordered by close. Layer 2.
+ * scope_index: the closed scopes of one thread into which samples may still fall, as columns ordered by
+ * close. Layer 2.
  *
- * Columns are what the join sweeps over; `scopes` says what a row is and belongs to the caller (it may be left NULL).
- * Rows arrive in order of close; a straggler (closed by another thread) is sorted in before the next join.
- * Pipeline thread only.
+ * Columns are what the join sweeps over; `scopes` says what a row is and belongs to the caller (it may be
+ * left NULL). Rows arrive in order of close; a straggler (closed by another thread) is sorted in before the
+ * next join. Pipeline thread only.
  */
 #ifndef SCOPE_INDEX_H
 #define SCOPE_INDEX_H
@@ -26,7 +27,8 @@ void scope_index_fini(struct scope_index *x); /* the scopes are the caller's */
 /* Makes room for extra more rows; 0 or DVT_ENOMEM. */
 int scope_index_reserve(struct scope_index *x, uint32_t extra);
 /* Appends a row; room must have been reserved. */
-void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial, struct scope *scope);
+void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial,
+                     struct scope *scope);
 /* Sorts by close if a straggler came; equal closes keep their order. 0 or DVT_ENOMEM. */
 int scope_index_sort(struct scope_index *x);
 /* Keeps only the rows keep[n_keep] (ascending). */

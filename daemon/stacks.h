@@ -1,8 +1,8 @@
 /*
  * stacks: the managed stacks of one thread, waiting for the kernel's samples with the same head. Layer 2.
  *
- * A stack's code ids are resolved when it arrives, so that a later redefinition of an id does not change it. Ordered by
- * head. Pipeline thread only.
+ * A stack's code ids are resolved when it arrives, so that a later redefinition of an id does not change it.
+ * Ordered by head. Pipeline thread only.
  */
 #ifndef STACKS_H
 #define STACKS_H
@@ -28,7 +28,7 @@ struct stacks {
     size_t bytes;
 };
 
-/* Resolves rec. A code id that was never told makes it a stack without frames and reason DVT_STACK_CODE_GONE. */
+/* Resolves rec. A code id that was never told makes it a stack without frames, reason DVT_STACK_CODE_GONE. */
 struct stack *stack_new(const struct codetable *codes, const struct dvt_stack_rec *rec);
 void stack_free(struct stack *s); /* NULL is fine */
 

@@ -17,31 +17,31 @@
 #include "../proto/wire.h"
 
 /* X-macro, so that JSON, sums and tests see the same fields. */
-#define LEDGER_FIELDS(X) \
-    X(samples)           /* sample records decoded from the kernel's rings */ \
-    X(joined)            /* given to a scope */ \
-    X(outside)           /* in no scope of the thread */ \
-    X(ambiguous)         /* fits two contexts: given to none */ \
-    X(repeated)          /* taken before the thread's signal could lengthen its first period: dropped by rule */     \
-    X(pending)           /* waiting for their scopes (a level, not a total) */ \
-    X(lost_kernel)       /* the kernel's own count of lost records */ \
-    X(lost_queue)        /* dropped between the daemon's threads: memory cap */ \
-    X(lost_end)          /* thread or process went away before its scopes were told */ \
-    X(no_stack)          /* joined samples shown as [no stack: reason] */ \
-    X(scopes)            /* scopes received */ \
-    X(scopes_cut)        /* open when their process ended */ \
-    X(scopes_bad)        /* refused: impossible times, heads or references */ \
-    X(messages) \
-    X(messages_bad)      /* malformed */ \
-    X(messages_forged)   /* wrong mac, session or sequence */ \
-    X(messages_version)  /* newer major */ \
-    X(messages_lost)     /* dropped unread between the daemon's threads: memory cap */ \
-    X(traces_written) \
-    X(traces_lost)       /* closed traces that could not be written: queue full or store error */ \
-    X(samples_written) \
-    X(threads_armed) \
-    X(threads_failed)    /* could not be sampled */ \
-    X(uncovered_ns)      /* CPU time in scopes before arming */
+#define LEDGER_FIELDS(X)                                                                                     \
+    X(samples)     /* sample records decoded from the kernel's rings */                                      \
+    X(joined)      /* given to a scope */                                                                    \
+    X(outside)     /* in no scope of the thread */                                                           \
+    X(ambiguous)   /* fits two contexts: given to none */                                                    \
+    X(repeated)    /* taken before the thread's signal could lengthen its first period: dropped by rule */   \
+    X(pending)     /* waiting for their scopes (a level, not a total) */                                     \
+    X(lost_kernel) /* the kernel's own count of lost records */                                              \
+    X(lost_queue)  /* dropped between the daemon's threads: memory cap */                                    \
+    X(lost_end)    /* thread or process went away before its scopes were told */                             \
+    X(no_stack)    /* joined samples shown as [no stack: reason] */                                          \
+    X(scopes)      /* scopes received */                                                                     \
+    X(scopes_cut)  /* open when their process ended */                                                       \
+    X(scopes_bad)  /* refused: impossible times, heads or references */                                      \
+    X(messages)                                                                                              \
+    X(messages_bad)     /* malformed */                                                                      \
+    X(messages_forged)  /* wrong mac, session or sequence */                                                 \
+    X(messages_version) /* newer major */                                                                    \
+    X(messages_lost)    /* dropped unread between the daemon's threads: memory cap */                        \
+    X(traces_written)                                                                                        \
+    X(traces_lost) /* closed traces that could not be written: queue full or store error */                  \
+    X(samples_written)                                                                                       \
+    X(threads_armed)                                                                                         \
+    X(threads_failed) /* could not be sampled */                                                             \
+    X(uncovered_ns)   /* CPU time in scopes before arming */
 
 struct ledger {
 #define X(name) uint64_t name;

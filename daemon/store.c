@@ -1,9 +1,9 @@
 /*
  * store: segments and index on disk. See store.h and proto/store_format.h.
  *
- * Order of writes, so that the index never names what is not there: chunk bytes; at commit fdatasync of the segment,
- * then COMMIT of the rows. What a crash leaves is a tail without rows, which recovery indexes.
- * Each chunk's rows lie under a savepoint: a chunk that cannot be indexed leaves neither bytes nor rows.
+ * Order of writes, so that the index never names what is not there: chunk bytes; at commit fdatasync of the
+ * segment, then COMMIT of the rows. What a crash leaves is a tail without rows, which recovery indexes. Each
+ * chunk's rows lie under a savepoint: a chunk that cannot be indexed leaves neither bytes nor rows.
  */
 #include "store_impl.h"
 
@@ -36,7 +36,8 @@ static int make_directories(char *dir)
 
 static bool is_foreign(int dir)
 {
-    bool is_ours = faccessat(dir, "index.db", F_OK, 0) == 0 || faccessat(dir, "segments", F_OK, 0) == 0, is_empty = true;
+    bool is_ours = faccessat(dir, "index.db", F_OK, 0) == 0 || faccessat(dir, "segments", F_OK, 0) == 0,
+         is_empty = true;
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
@@ -57,7 +58,8 @@ static int open_directory(struct store *s, struct dvt_err *err)
         return store_io_fail(s, err, e, "opening the store");
     if (is_foreign(s->dir))
         return dvt_fail(err, DVT_EINVAL, 0,
-                        "store: %s holds other files and no store: use an empty or new directory", s->dir_name);
+                        "store: %s holds other files and no store: use an empty or new directory",
+                        s->dir_name);
     return 0;
 }
 
@@ -71,8 +73,9 @@ static int take_lock(struct store *s, struct dvt_err *err)
         ssize_t n = pread(s->lock, pid, sizeof pid - 1, 0);
         pid[n > 0 ? n : 1] = 0;
         pid[strcspn(pid, "\n")] = 0;
-        return dvt_fail(err, DVT_EBUSY, errno, "store: %s is written by process %s: stop it or use another --store",
-                        s->dir_name, pid);
+        return dvt_fail(err, DVT_EBUSY, errno,
+                        "store: %s is written by process %s: stop it or use another --store", s->dir_name,
+                        pid);
     }
     int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
     if (ftruncate(s->lock, 0) || pwrite(s->lock, pid, (size_t)n, 0) != n)
@@ -148,7 +151,8 @@ int store_open(const struct store_config *c, struct store **ret, char ret_note[2
     s->note = ret_note;
     dvt_buf_init(&s->buf, CHUNK_MAX_BYTES);
     s->dir_name = strdup(c->dir);
-    int rc = s->dir_name && *s->dir_name ? open_all(s, err) : dvt_fail(err, DVT_EINVAL, 0, "store: no directory given");
+    int rc = s->dir_name && *s->dir_name ? open_all(s, err)
+                                         : dvt_fail(err, DVT_EINVAL, 0, "store: no directory given");
     s->note = NULL;
     if (rc)
         release(s);
@@ -277,7 +281,8 @@ void store_close(struct store *s)
     release(s);
 }
 
-int store_put_dropped(struct store *s, const char *service, const char *name, uint64_t count, struct dvt_err *err)
+int store_put_dropped(struct store *s, const char *service, const char *name, uint64_t count,
+                      struct dvt_err *err)
 {
     int rc = store_begin(s, err);
     if (rc)

@@ -82,13 +82,15 @@ int store_begin(struct store *s, struct dvt_err *err);
 void store_segment_name(uint32_t id, char out[32]);
 int store_segment_open(struct store *s, uint32_t id, int flags);
 /* Appends bytes to the open segment, a new one if it is full or of another clock; cut back on error. */
-int store_segment_write(struct store *s, const void *p, size_t n, int64_t unix_offset_ns, struct dvt_err *err);
+int store_segment_write(struct store *s, const void *p, size_t n, int64_t unix_offset_ns,
+                        struct dvt_err *err);
 int store_segment_cut(struct store *s, uint64_t bytes);
 int store_segment_sync(struct store *s, struct dvt_err *err);
 /* Syncs, closes and marks the open segment; the next chunk begins a new one. */
 int store_segment_seal(struct store *s, struct dvt_err *err);
 /* Reads exactly n bytes at offset into a malloc'ed block. */
-int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n, uint8_t **ret, struct dvt_err *err);
+int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n, uint8_t **ret,
+                       struct dvt_err *err);
 /* Error text for a failed write in the store, with what to do. */
 int store_io_fail(struct store *s, struct dvt_err *err, int e, const char *what);
 
@@ -99,7 +101,8 @@ struct chunk_place {
     const uint8_t *data; /* for the digest */
 };
 /* Adds the chunk's row and makes the trace's rows anew. In a transaction. */
-int store_index_chunk(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place, struct dvt_err *err);
+int store_index_chunk(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place,
+                      struct dvt_err *err);
 /* Whether the trace has an indexed chunk of the same bytes. */
 int store_index_has(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place, bool *ret,
                     struct dvt_err *err);

@@ -1,10 +1,10 @@
 /*
  * store_index: the index rows of one trace.
  *
- * A chunk's own row is added; the rows derived from a trace's chunks are then made anew from all of them, read back
- * from their segments (a label that only a later part tells counts for the earlier parts too, so sums over parts do
- * not do). A trace of k parts is thus read k times over its life; parts are capped in samples and come 30 s apart.
- * Strings are those of the encoded chunk, so index and chunk never disagree.
+ * A chunk's own row is added; the rows derived from a trace's chunks are then made anew from all of them,
+ * read back from their segments (a label that only a later part tells counts for the earlier parts too, so
+ * sums over parts do not do). A trace of k parts is thus read k times over its life; parts are capped in
+ * samples and come 30 s apart. Strings are those of the encoded chunk, so index and chunk never disagree.
  */
 #include "store_impl.h"
 
@@ -269,8 +269,8 @@ static int list_parts(struct sums *t, struct part **ret, uint32_t *ret_n, struct
 typedef int pass(struct sums *t, const struct dvt_chunk *c, struct dvt_err *err);
 
 /* fresh: the chunk that was just written, the only part of most traces; NULL: none. */
-static int each_part(struct sums *t, const struct part *parts, uint32_t n, const struct dvt_chunk *fresh, pass *fn,
-                     struct dvt_err *err)
+static int each_part(struct sums *t, const struct part *parts, uint32_t n, const struct dvt_chunk *fresh,
+                     pass *fn, struct dvt_err *err)
 {
     if (n == 1 && fresh)
         return fn(t, fresh, err);
@@ -294,7 +294,8 @@ static int each_part(struct sums *t, const struct part *parts, uint32_t n, const
 
 static int clear_rows(struct store *s, int64_t row, struct dvt_err *err)
 {
-    static const enum statement clear[] = {SQL_LABELS_CLEAR, SQL_SPANS_CLEAR, SQL_TAGS_CLEAR, SQL_NAMES_CLEAR};
+    static const enum statement clear[] = {SQL_LABELS_CLEAR, SQL_SPANS_CLEAR, SQL_TAGS_CLEAR,
+                                           SQL_NAMES_CLEAR};
     int rc = 0;
     for (size_t i = 0; i < sizeof clear / sizeof *clear && !rc; i++) {
         sqlite3_stmt *q = store_sql(s, clear[i]);
@@ -389,14 +390,15 @@ int store_index_has(struct store *s, const struct dvt_chunk *c, const struct chu
     sqlite3_stmt *q = store_sql(s, SQL_CHUNKS_OF_TRACE);
     sqlite3_bind_int64(q, 1, row);
     while ((step = sqlite3_step(q)) == SQLITE_ROW)
-        if (sqlite3_column_bytes(q, 4) == sizeof digest && memcmp(sqlite3_column_blob(q, 4), digest, sizeof digest) == 0)
+        if (sqlite3_column_bytes(q, 4) == sizeof digest &&
+            memcmp(sqlite3_column_blob(q, 4), digest, sizeof digest) == 0)
             *ret = true;
     sqlite3_reset(q);
     return step == SQLITE_DONE ? 0 : store_sql_fail(s, err, "reading");
 }
 
-static int put_chunk_row(struct store *s, int64_t row, const struct dvt_chunk *c, const struct chunk_place *at,
-                         struct dvt_err *err)
+static int put_chunk_row(struct store *s, int64_t row, const struct dvt_chunk *c,
+                         const struct chunk_place *at, struct dvt_err *err)
 {
     uint8_t digest[SHA256_DIGEST_LENGTH];
     SHA256(at->data, at->bytes, digest);
@@ -411,7 +413,8 @@ static int put_chunk_row(struct store *s, int64_t row, const struct dvt_chunk *c
     return store_sql_run(s, q, err);
 }
 
-int store_index_chunk(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place, struct dvt_err *err)
+int store_index_chunk(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place,
+                      struct dvt_err *err)
 {
     int64_t row;
     int rc = find_row(s, &c->trace, &row, err);

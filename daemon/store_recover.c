@@ -1,11 +1,11 @@
 /*
  * store_recover: brings index and segments together after a crash, a full disk or damage.
  *
- * For each segment, by the bytes its row says are indexed (a missing row says 0, so a missing index is made anew):
- *   shorter than that: the chunks beyond its end are unindexed;
- *   longer: whole chunks behind are indexed, damaged bytes between whole chunks stay in place and are told of, a
- *   damaged end is saved as NNNNNNNN.torn and cut.
- * Every segment found is sealed: a daemon run appends only to segments of its own, so clock and keys never mix.
+ * For each segment, by the bytes its row says are indexed (a missing row says 0, so a missing index is made
+ * anew): shorter than that: the chunks beyond its end are unindexed; longer: whole chunks behind are indexed,
+ * damaged bytes between whole chunks stay in place and are told of, a damaged end is saved as NNNNNNNN.torn
+ * and cut. Every segment found is sealed: a daemon run appends only to segments of its own, so clock and keys
+ * never mix.
  */
 #include "store_impl.h"
 
@@ -107,8 +107,8 @@ static int commit_some(struct recovery *r, struct dvt_err *err)
 }
 
 /* Indexes the chunk at p if there is a whole one: *ret_bytes its size, or 0. */
-static int try_chunk(struct recovery *r, uint32_t id, const uint8_t *file, uint64_t at, uint64_t size, uint64_t *ret_bytes,
-                     struct dvt_err *err)
+static int try_chunk(struct recovery *r, uint32_t id, const uint8_t *file, uint64_t at, uint64_t size,
+                     uint64_t *ret_bytes, struct dvt_err *err)
 {
     struct dvt_chunk c;
     struct chunk_place place = {.segment = id, .offset = at, .data = file + at};
@@ -133,8 +133,8 @@ static int try_chunk(struct recovery *r, uint32_t id, const uint8_t *file, uint6
 }
 
 /* Indexes whole chunks from `at` on; *ret_end is the end of the last one. */
-static int scan(struct recovery *r, uint32_t id, const uint8_t *file, uint64_t at, uint64_t size, uint64_t *ret_end,
-                struct dvt_err *err)
+static int scan(struct recovery *r, uint32_t id, const uint8_t *file, uint64_t at, uint64_t size,
+                uint64_t *ret_end, struct dvt_err *err)
 {
     uint64_t end = at;
     while (at < size) {
@@ -173,8 +173,8 @@ static int save_torn(struct recovery *r, uint32_t id, const uint8_t *p, uint64_t
     return e ? store_io_fail(r->s, err, e, "saving a torn segment's end") : 0;
 }
 
-static int recover_tail(struct recovery *r, uint32_t id, int fd, uint64_t from, uint64_t size, uint64_t *ret_end,
-                        struct dvt_err *err)
+static int recover_tail(struct recovery *r, uint32_t id, int fd, uint64_t from, uint64_t size,
+                        uint64_t *ret_end, struct dvt_err *err)
 {
     void *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (file == MAP_FAILED)

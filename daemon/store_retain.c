@@ -1,10 +1,11 @@
 /*
- * store_retain: the byte budget. Whole traces are deleted, oldest first; the slowest and failed ones after all others,
- * pinned ones last of all. Then segments without live chunks are unlinked, and those with a quarter or more of dead bytes
- * are rewritten under a new number.
+ * store_retain: the byte budget. Whole traces are deleted, oldest first; the slowest and failed ones after
+ * all others, pinned ones last of all. Then segments without live chunks are unlinked, and those with a
+ * quarter or more of dead bytes are rewritten under a new number.
  *
- * Crash-safe order of a rewrite: copy, sync; one transaction moves the rows and marks the old segment doomed; unlink; its
- * row goes with the next transaction. Recovery drops doomed segments. Chunks are copied byte for byte: digests hold.
+ * Crash-safe order of a rewrite: copy, sync; one transaction moves the rows and marks the old segment doomed;
+ * unlink; its row goes with the next transaction. Recovery drops doomed segments. Chunks are copied byte for
+ * byte: digests hold.
  */
 #include "store_impl.h"
 
@@ -41,8 +42,8 @@ static int pick(struct store *s, int class, int64_t slow_ns, struct victims *v, 
     sqlite3_stmt *q;
     int step;
     v->n = 0;
-    sqlite3_snprintf(sizeof sql, sql, "SELECT id, bytes FROM traces WHERE %s ORDER BY start_ns LIMIT %d", where[class],
-                     BATCH);
+    sqlite3_snprintf(sizeof sql, sql, "SELECT id, bytes FROM traces WHERE %s ORDER BY start_ns LIMIT %d",
+                     where[class], BATCH);
     if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
         return store_sql_fail(s, err, "reading traces");
     sqlite3_bind_int64(q, 1, slow_ns); /* only class 0 has it */
@@ -80,20 +81,23 @@ struct old_segment {
 };
 
 /* The next sealed segment after id with a quarter or more of dead bytes; false if there is none. */
-static int next_sparse(struct store *s, uint32_t after, struct old_segment *ret, bool *ret_found, struct dvt_err *err)
+static int next_sparse(struct store *s, uint32_t after, struct old_segment *ret, bool *ret_found,
+                       struct dvt_err *err)
 {
     sqlite3_stmt *q;
-    const char *sql = "SELECT id, bytes, live FROM (SELECT id, bytes,"
-                      " (SELECT coalesce(sum(c.bytes), 0) FROM chunks c WHERE c.segment = s.id) AS live"
-                      " FROM segments s WHERE id > ?1 AND sealed = 1) WHERE live <= bytes - bytes / 4 ORDER BY id LIMIT 1";
+    const char *sql =
+        "SELECT id, bytes, live FROM (SELECT id, bytes,"
+        " (SELECT coalesce(sum(c.bytes), 0) FROM chunks c WHERE c.segment = s.id) AS live"
+        " FROM segments s WHERE id > ?1 AND sealed = 1) WHERE live <= bytes - bytes / 4 ORDER BY id LIMIT 1";
     if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
         return store_sql_fail(s, err, "reading segments");
     sqlite3_bind_int64(q, 1, after);
     int step = sqlite3_step(q);
     *ret_found = step == SQLITE_ROW;
     if (*ret_found)
-        *ret = (struct old_segment){(uint32_t)sqlite3_column_int64(q, 0), (uint64_t)sqlite3_column_int64(q, 1),
-                                    (uint64_t)sqlite3_column_int64(q, 2)};
+        *ret =
+            (struct old_segment){(uint32_t)sqlite3_column_int64(q, 0), (uint64_t)sqlite3_column_int64(q, 1),
+                                 (uint64_t)sqlite3_column_int64(q, 2)};
     sqlite3_finalize(q);
     return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : store_sql_fail(s, err, "reading segments");
 }
@@ -110,8 +114,8 @@ static int append_to(int fd, const uint8_t *p, uint64_t n)
     return 0;
 }
 
-static int move_chunk(struct store *s, int fd, const struct old_segment *old, uint64_t offset, uint64_t bytes, uint32_t to,
-                      uint64_t at, struct dvt_err *err)
+static int move_chunk(struct store *s, int fd, const struct old_segment *old, uint64_t offset, uint64_t bytes,
+                      uint32_t to, uint64_t at, struct dvt_err *err)
 {
     uint8_t *p;
     sqlite3_stmt *q;
@@ -122,8 +126,9 @@ static int move_chunk(struct store *s, int fd, const struct old_segment *old, ui
     free(p);
     if (e)
         return store_io_fail(s, err, e, "rewriting a segment");
-    if (sqlite3_prepare_v2(s->db, "UPDATE chunks SET segment = ?1, offset = ?2 WHERE segment = ?3 AND offset = ?4", -1, &q,
-                           NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(s->db,
+                           "UPDATE chunks SET segment = ?1, offset = ?2 WHERE segment = ?3 AND offset = ?4",
+                           -1, &q, NULL) != SQLITE_OK)
         return store_sql_fail(s, err, "moving a chunk");
     sqlite3_bind_int64(q, 1, to);
     sqlite3_bind_int64(q, 2, (int64_t)at);
@@ -135,16 +140,17 @@ static int move_chunk(struct store *s, int fd, const struct old_segment *old, ui
 }
 
 /* Copies old's live chunks behind each other into fd, and their rows with them. */
-static int move_chunks(struct store *s, int fd, const struct old_segment *old, uint32_t to, struct dvt_err *err)
+static int move_chunks(struct store *s, int fd, const struct old_segment *old, uint32_t to,
+                       struct dvt_err *err)
 {
     uint64_t at = 0;
     for (;;) {
         int64_t offset = -1, bytes = 0;
-        int rc = store_sql_int(s, "SELECT min(offset) FROM chunks WHERE segment = ?1 HAVING count(*) > 0", old->id, 0,
-                               &offset, err);
+        int rc = store_sql_int(s, "SELECT min(offset) FROM chunks WHERE segment = ?1 HAVING count(*) > 0",
+                               old->id, 0, &offset, err);
         if (!rc && offset >= 0)
-            rc = store_sql_int(s, "SELECT bytes FROM chunks WHERE segment = ?1 AND offset = ?2", old->id, offset, &bytes,
-                               err);
+            rc = store_sql_int(s, "SELECT bytes FROM chunks WHERE segment = ?1 AND offset = ?2", old->id,
+                               offset, &bytes, err);
         if (rc || offset < 0)
             return rc;
         rc = move_chunk(s, fd, old, (uint64_t)offset, (uint64_t)bytes, to, at, err);
@@ -166,8 +172,8 @@ static int rewrite(struct store *s, const struct old_segment *old, struct dvt_er
         rc = store_io_fail(s, err, errno, "syncing a segment");
     close(fd);
     if (!rc)
-        rc = store_sql_int(s, "INSERT INTO segments(id, bytes, sealed) VALUES(?1, ?2, 1)", to, (int64_t)old->live, &none,
-                           err);
+        rc = store_sql_int(s, "INSERT INTO segments(id, bytes, sealed) VALUES(?1, ?2, 1)", to,
+                           (int64_t)old->live, &none, err);
     if (rc) {
         char name[32];
         store_segment_name(to, name);
@@ -243,8 +249,8 @@ static int retain_once(struct store *s, uint64_t goal, struct dvt_err *err)
     return rc ? rc : deleted;
 }
 
-/* Goes 5% below the budget, so that it is not called for each chunk; a quarter of a segment may be dead, so the goal
- * shrinks until the files themselves fit. */
+/* Goes 5% below the budget, so that it is not called for each chunk; a quarter of a segment may be dead, so
+ * the goal shrinks until the files themselves fit. */
 int store_retain(struct store *s, struct dvt_err *err)
 {
     uint64_t budget = s->config.budget_bytes, goal = budget - budget / 20;

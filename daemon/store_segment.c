@@ -1,6 +1,6 @@
 /*
- * store_segment: the files that hold the chunks. One is open for appending; it is sealed when full, when the clock's
- * offset to UNIX time moved (readers take the first chunk's for the whole file), and by retention.
+ * store_segment: the files that hold the chunks. One is open for appending; it is sealed when full, when the
+ * clock's offset to UNIX time moved (readers take the first chunk's for the whole file), and by retention.
  */
 #include "store_impl.h"
 
@@ -28,11 +28,12 @@ int store_segment_open(struct store *s, uint32_t id, int flags)
 int store_io_fail(struct store *s, struct dvt_err *err, int e, const char *what)
 {
     if (e == ENOSPC || e == EDQUOT || e == EFBIG)
-        return dvt_fail(err, DVT_EIO, e, "store: disk full while %s in %s: free space or lower the budget", what,
-                        s->dir_name);
+        return dvt_fail(err, DVT_EIO, e, "store: disk full while %s in %s: free space or lower the budget",
+                        what, s->dir_name);
     if (e == EACCES || e == EPERM || e == EROFS)
-        return dvt_fail(err, DVT_EPERM, e, "store: %s in %s: %s: make it writable for this user or use another --store",
-                        what, s->dir_name, strerror(e));
+        return dvt_fail(err, DVT_EPERM, e,
+                        "store: %s in %s: %s: make it writable for this user or use another --store", what,
+                        s->dir_name, strerror(e));
     return dvt_fail(err, DVT_EIO, e, "store: %s in %s: %s", what, s->dir_name, strerror(e));
 }
 
@@ -87,7 +88,8 @@ int store_segment_seal(struct store *s, struct dvt_err *err)
 static bool is_other_clock(const struct segment *g, int64_t unix_offset_ns)
 {
     int64_t d;
-    return __builtin_sub_overflow(g->unix_offset_ns, unix_offset_ns, &d) || d > CLOCK_STEP_NS || d < -CLOCK_STEP_NS;
+    return __builtin_sub_overflow(g->unix_offset_ns, unix_offset_ns, &d) || d > CLOCK_STEP_NS ||
+           d < -CLOCK_STEP_NS;
 }
 
 int store_segment_cut(struct store *s, uint64_t bytes)
@@ -139,7 +141,8 @@ int store_segment_write(struct store *s, const void *p, size_t n, int64_t unix_o
     return 0;
 }
 
-int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n, uint8_t **ret, struct dvt_err *err)
+int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n, uint8_t **ret,
+                       struct dvt_err *err)
 {
     uint8_t *p = n <= INT32_MAX ? malloc(n + 1) : NULL;
     int fd = store_segment_open(s, id, O_RDONLY), e = 0;

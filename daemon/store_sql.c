@@ -1,8 +1,8 @@
 /*
  * store_sql: the index database: opening, prepared statements, transactions.
  *
- * synchronous=NORMAL: in WAL mode a power loss may take the last transactions but not the database; their chunks were
- * synced before, so recovery indexes them again.
+ * synchronous=NORMAL: in WAL mode a power loss may take the last transactions but not the database; their
+ * chunks were synced before, so recovery indexes them again.
  */
 #include "store_impl.h"
 
@@ -19,14 +19,17 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_CHUNKS_OF_TRACE] = "SELECT segment, offset, bytes, part, digest FROM chunks WHERE trace_id = ?1"
                             " ORDER BY part, segment, offset",
     [SQL_TRACE_FIND] = "SELECT id FROM traces WHERE trace = ?1",
-    [SQL_TRACE_PUT] = "INSERT INTO traces(trace, start_ns, end_ns, duration_ns, on_cpu_ns, samples, no_stack, scopes,"
-                      " root_name, root_service, bytes) VALUES(?1, 0, 0, 0, 0, 0, 0, 0, '', '', 0)",
-    [SQL_TRACE_UPDATE] = "UPDATE traces SET start_ns = ?2, end_ns = ?3, duration_ns = ?4, on_cpu_ns = ?5, samples = ?6,"
-                         " no_stack = ?7, scopes = ?8, root_name = ?9, root_service = ?10, bytes = ?11, cut = ?12"
-                         " WHERE id = ?1",
-    [SQL_LABEL_PUT] = "INSERT INTO labels(key, value, trace_id, samples, on_cpu_ns) VALUES(?2, ?3, ?1, ?4, ?5)"
-                      " ON CONFLICT DO UPDATE SET samples = samples + excluded.samples,"
-                      " on_cpu_ns = on_cpu_ns + excluded.on_cpu_ns",
+    [SQL_TRACE_PUT] =
+        "INSERT INTO traces(trace, start_ns, end_ns, duration_ns, on_cpu_ns, samples, no_stack, scopes,"
+        " root_name, root_service, bytes) VALUES(?1, 0, 0, 0, 0, 0, 0, 0, '', '', 0)",
+    [SQL_TRACE_UPDATE] =
+        "UPDATE traces SET start_ns = ?2, end_ns = ?3, duration_ns = ?4, on_cpu_ns = ?5, samples = ?6,"
+        " no_stack = ?7, scopes = ?8, root_name = ?9, root_service = ?10, bytes = ?11, cut = ?12"
+        " WHERE id = ?1",
+    [SQL_LABEL_PUT] =
+        "INSERT INTO labels(key, value, trace_id, samples, on_cpu_ns) VALUES(?2, ?3, ?1, ?4, ?5)"
+        " ON CONFLICT DO UPDATE SET samples = samples + excluded.samples,"
+        " on_cpu_ns = on_cpu_ns + excluded.on_cpu_ns",
     [SQL_SPAN_PUT] = "INSERT OR IGNORE INTO spans(span, trace_id) VALUES(?2, ?1)",
     [SQL_TAG_PUT] = "INSERT OR IGNORE INTO tags(tag, trace_id) VALUES(?2, ?1)",
     [SQL_NAME_PUT] = "INSERT INTO names(name, service, trace_id, samples) VALUES(?2, ?3, ?1, ?4)"
@@ -40,10 +43,11 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_META_PUT] = "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
     [SQL_DROPPED_PUT] = "INSERT INTO dropped(service, name, count) VALUES(?1, ?2, ?3)"
                         " ON CONFLICT DO UPDATE SET count = count + excluded.count",
-    [SQL_PROCESS_PUT] = "INSERT INTO processes(boot, pid, start_ticks, service, runtime, program, first_ns, last_ns, ledger)"
-                        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET service = excluded.service,"
-                        " runtime = excluded.runtime, program = excluded.program,"
-                        " last_ns = max(last_ns, excluded.last_ns), ledger = excluded.ledger",
+    [SQL_PROCESS_PUT] =
+        "INSERT INTO processes(boot, pid, start_ticks, service, runtime, program, first_ns, last_ns, ledger)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET service = excluded.service,"
+        " runtime = excluded.runtime, program = excluded.program,"
+        " last_ns = max(last_ns, excluded.last_ns), ledger = excluded.ledger",
 };
 
 static int error_code(int sqlite_code)
@@ -68,9 +72,10 @@ int store_sql_fail(struct store *s, struct dvt_err *err, const char *what)
     int code = sqlite3_errcode(s->db);
     if ((code & 0xff) == SQLITE_FULL)
         return dvt_fail(err, DVT_EIO, sqlite3_system_errno(s->db),
-                        "store: disk full while %s in %s/index.db: free space or lower the budget", what, s->dir_name);
-    return dvt_fail(err, error_code(code), sqlite3_system_errno(s->db), "store: %s in %s/index.db: %s", what, s->dir_name,
-                    sqlite3_errmsg(s->db));
+                        "store: disk full while %s in %s/index.db: free space or lower the budget", what,
+                        s->dir_name);
+    return dvt_fail(err, error_code(code), sqlite3_system_errno(s->db), "store: %s in %s/index.db: %s", what,
+                    s->dir_name, sqlite3_errmsg(s->db));
 }
 
 int store_sql_exec(struct store *s, const char *sql, struct dvt_err *err)
@@ -127,11 +132,13 @@ static int check_version(struct store *s, struct dvt_err *err)
     if (rc)
         return rc;
     if (version > DVT_STORE_VERSION)
-        return dvt_fail(err, DVT_EVERSION, 0,
-                        "store: %s has format %lld, newer than this program's %d: update dovetail or use another --store",
-                        s->dir_name, (long long)version, DVT_STORE_VERSION);
+        return dvt_fail(
+            err, DVT_EVERSION, 0,
+            "store: %s has format %lld, newer than this program's %d: update dovetail or use another --store",
+            s->dir_name, (long long)version, DVT_STORE_VERSION);
     if (version == 0 && tables > 0)
-        return dvt_fail(err, DVT_EINVAL, 0, "store: %s/index.db is not Dovetail's: use another --store", s->dir_name);
+        return dvt_fail(err, DVT_EINVAL, 0, "store: %s/index.db is not Dovetail's: use another --store",
+                        s->dir_name);
     return 0;
 }
 
@@ -145,7 +152,8 @@ static int prepare_all(struct store *s, struct dvt_err *err)
     if (!rc)
         rc = store_sql_exec(s, version, err);
     for (int i = 0; !rc && i < SQL_COUNT; i++)
-        if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->statements[i], NULL) != SQLITE_OK)
+        if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->statements[i], NULL) !=
+            SQLITE_OK)
             rc = store_sql_fail(s, err, "preparing");
     return rc;
 }
@@ -155,7 +163,8 @@ int store_sql_open(struct store *s, struct dvt_err *err)
     char *path;
     if (asprintf(&path, "%s/index.db", s->dir_name) < 0)
         return dvt_fail(err, DVT_ENOMEM, 0, "store: out of memory");
-    int open = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int open =
+        sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     free(path);
     if (open != SQLITE_OK)
         return store_sql_fail(s, err, "opening");

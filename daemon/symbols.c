@@ -1,8 +1,8 @@
 /*
- * symbols: see symbols.h. A sample's program counters are found one by one (unwind), each is turned into a file and an
- * offset by the process's map, and the file (symbols_elf, shared by all processes) answers what is there and how to go
- * on. Chains end at the thread's entry, or are cut where the stack copy, the map or the file's frame information ends:
- * nothing is guessed beyond.
+ * symbols: see symbols.h. A sample's program counters are found one by one (unwind), each is turned into a
+ * file and an offset by the process's map, and the file (symbols_elf, shared by all processes) answers what
+ * is there and how to go on. Chains end at the thread's entry, or are cut where the stack copy, the map or
+ * the file's frame information ends: nothing is guessed beyond.
  */
 #include "symbols.h"
 
@@ -19,7 +19,8 @@
 #include "symbols_names.h"
 #include "unwind.h"
 
-#define USER_END UINT64_C(0x0100000000000000) /* user addresses end below it, whatever the page table's depth */
+#define USER_END                                                                                             \
+    UINT64_C(0x0100000000000000) /* user addresses end below it, whatever the page table's depth */
 #define CONTEXT_MARKER ((uint64_t)-4095)      /* PERF_CONTEXT_*: not addresses */
 
 enum { MAX_FILES = 1024, N_HINTS = 256, DEFAULT_CAP_BYTES = 256 << 20 };
@@ -148,7 +149,8 @@ static void emit(struct walk *w, struct symbols_frame f, bool in_eval)
         w->above_eval = w->n;
 }
 
-static void emit_plain(struct walk *w, const char *name, const char *module, uint64_t ip, enum dvt_frame_kind kind)
+static void emit_plain(struct walk *w, const char *name, const char *module, uint64_t ip,
+                       enum dvt_frame_kind kind)
 {
     emit(w, (struct symbols_frame){name, module, "", 0, kind, ip}, false);
 }
@@ -213,8 +215,8 @@ static void emit_unknown(struct walk *w, const struct procmap_entry *m, uint64_t
     emit_plain(w, symbols_names_intern(w->s->names, text, DVT_MAX_FRAME_NAME), module, ip, DVT_FRAME_NATIVE);
 }
 
-/* Emits the frames at ip and gives the row to go on with; NULL if there is no going on. addr: an address inside the
- * instruction that runs or calls. */
+/* Emits the frames at ip and gives the row to go on with; NULL if there is no going on. addr: an address
+ * inside the instruction that runs or calls. */
 static const struct unwind_row *emit_user(struct walk *w, uint64_t ip, uint64_t addr)
 {
     struct procmap_entry m;
@@ -269,10 +271,15 @@ static void emit_native(struct walk *w, const struct sample *raw)
     }
 }
 
-uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw, struct symbols_frame *frames,
-                         uint32_t cap, uint32_t *ret_above_eval, bool *ret_truncated)
+uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw,
+                         struct symbols_frame *frames, uint32_t cap, uint32_t *ret_above_eval,
+                         bool *ret_truncated)
 {
-    struct walk w = {.s = s, .map = proc->map, .eval_lo = proc->eval_lo, .eval_hi = proc->eval_hi, .frames = frames,
+    struct walk w = {.s = s,
+                     .map = proc->map,
+                     .eval_lo = proc->eval_lo,
+                     .eval_hi = proc->eval_hi,
+                     .frames = frames,
                      .cap = cap};
     s->clock++;
     while (s->n_files && symbols_bytes(s) > s->cap_bytes)

@@ -1,7 +1,8 @@
 /*
- * symbols_dwarf: see symbols_dwarf.h. The compilation unit of an address comes from .debug_aranges, or where a compiler
- * wrote none (clang) from a table of all units' ranges, made once. Of a unit the functions' ranges are listed at its first
- * use, so that a look-up walks one function and not the whole unit as dwarf_getscopes does (ceval.c: 4 ms an address).
+ * symbols_dwarf: see symbols_dwarf.h. The compilation unit of an address comes from .debug_aranges, or where
+ * a compiler wrote none (clang) from a table of all units' ranges, made once. Of a unit the functions' ranges
+ * are listed at its first use, so that a look-up walks one function and not the whole unit as dwarf_getscopes
+ * does (ceval.c: 4 ms an address).
  */
 #include "symbols_dwarf.h"
 
@@ -53,7 +54,8 @@ struct symbols_dwarf *symbols_dwarf_new(Dwfl_Module *mod, struct symbols_names *
     Dwarf *dw = dwfl_module_getdwarf(mod, &bias);
     struct symbols_dwarf *d = dw ? calloc(1, sizeof *d) : NULL;
     if (d)
-        *d = (struct symbols_dwarf){.dw = dw, .bias = bias, .names = names, .bytes = symbols_heap_grown(before)};
+        *d = (struct symbols_dwarf){
+            .dw = dw, .bias = bias, .names = names, .bytes = symbols_heap_grown(before)};
     return d;
 }
 
@@ -282,8 +284,8 @@ static bool step_in(Dwarf_Die *parent, uint64_t addr, Dwarf_Die *ret)
         return false;
     do {
         int tag = dwarf_tag(&die);
-        bool may_hold = tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block || tag == DW_TAG_try_block ||
-                        tag == DW_TAG_catch_block;
+        bool may_hold = tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
+                        tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
         if (may_hold && dwarf_haspc(&die, addr) > 0) {
             *ret = die;
             return true;
@@ -298,7 +300,8 @@ static uint32_t find_nested(Dwarf_Die *function, uint64_t addr, Dwarf_Die *out)
     Dwarf_Die die = *function;
     uint32_t n = 1;
     out[0] = *function;
-    for (uint32_t i = 0; i < 4 * SYMBOLS_MAX_INLINED && n <= SYMBOLS_MAX_INLINED && step_in(&die, addr, &die); i++) {
+    for (uint32_t i = 0; i < 4 * SYMBOLS_MAX_INLINED && n <= SYMBOLS_MAX_INLINED && step_in(&die, addr, &die);
+         i++) {
         if (dwarf_tag(&die) == DW_TAG_inlined_subroutine)
             out[n++] = die;
     }
@@ -322,6 +325,7 @@ uint32_t symbols_dwarf_names(struct symbols_dwarf *d, uint64_t addr, struct symb
         out[n_out++] = (struct symbols_elf_name){name ? name : "[inlined]", at.file, at.line, true};
         at = call_place(d, &unit_die, &nested[n]);
     }
-    out[n_out++] = (struct symbols_elf_name){n ? function_name(d, &nested[0]) : NULL, at.file, at.line, false};
+    out[n_out++] =
+        (struct symbols_elf_name){n ? function_name(d, &nested[0]) : NULL, at.file, at.line, false};
     return n_out;
 }

@@ -1,9 +1,10 @@
 /*
- * symbols_elf: see symbols_elf.h. Opens the file as a libdwfl module at its own addresses and answers site by site, from
- * a table of what was asked before. Symbols and functions are found here, lines and inlining in symbols_dwarf.c.
+ * symbols_elf: see symbols_elf.h. Opens the file as a libdwfl module at its own addresses and answers site by
+ * site, from a table of what was asked before. Symbols and functions are found here, lines and inlining in
+ * symbols_dwarf.c.
  *
- * A file that root owns and only root may write is mapped; any other is read, since whoever can truncate a mapped file
- * would kill the daemon with SIGBUS.
+ * A file that root owns and only root may write is mapped; any other is read, since whoever can truncate a
+ * mapped file would kill the daemon with SIGBUS.
  */
 #include "symbols_elf.h"
 
@@ -62,7 +63,8 @@ struct symbols_elf {
     size_t heap_bytes; /* of libdw and the table, measured */
 };
 
-static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name, Elf **elfp)
+static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name,
+                    Elf **elfp)
 {
     (void)mod, (void)name, (void)base, (void)file_name;
     struct symbols_elf *e = *userdata;
@@ -79,9 +81,10 @@ static bool has_build_id(int fd, const unsigned char *bits, int n)
     return same;
 }
 
-/* Debug information of the same build-id only: first below /usr/lib/debug/.build-id, then as .gnu_debuglink says. */
-static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, const char *file,
-                          const char *link, GElf_Word crc, char **ret_name)
+/* Debug information of the same build-id only: first below /usr/lib/debug/.build-id, then as .gnu_debuglink
+ * says. */
+static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **ret_name)
 {
     int fd = dwfl_build_id_find_debuginfo(mod, userdata, name, base, file, link, crc, ret_name);
     const unsigned char *bits;
@@ -132,7 +135,8 @@ static bool read_segments(struct symbols_elf *e, uint64_t *ret_lo, uint64_t *ret
     if (elf_kind(e->elf) != ELF_K_ELF || gelf_getclass(e->elf) != ELFCLASS64 || elf_getphdrnum(e->elf, &n))
         return false;
     for (size_t i = 0; i < n && i < 128; i++) {
-        if (!gelf_getphdr(e->elf, (int)i, &ph) || ph.p_type != PT_LOAD || ph.p_vaddr + ph.p_memsz < ph.p_vaddr)
+        if (!gelf_getphdr(e->elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
+            ph.p_vaddr + ph.p_memsz < ph.p_vaddr)
             continue;
         uint64_t align = ph.p_align && !(ph.p_align & (ph.p_align - 1)) ? ph.p_align : 1;
         uint64_t lo = ph.p_vaddr & -align, hi = ph.p_vaddr + ph.p_memsz;
@@ -251,8 +255,8 @@ static bool grow_slots(struct symbols_elf *e)
     return true;
 }
 
-/* Room for one more site with up to SYMBOLS_MAX_INLINED + 1 names. A full table is emptied: it fills up again with
- * what is still asked for. */
+/* Room for one more site with up to SYMBOLS_MAX_INLINED + 1 names. A full table is emptied: it fills up again
+ * with what is still asked for. */
 static bool make_room(struct symbols_elf *e)
 {
     if (e->n_sites == MAX_SITES) {
@@ -318,8 +322,9 @@ static const char *intern_symbol(struct symbols_elf *e, const char *symbol)
     return symbols_names_intern(e->names, text, DVT_MAX_FRAME_NAME);
 }
 
-/* The name the function is exported by, which is what callers know it as; else that of the debug information, which has
- * no ".constprop.0"; else a local symbol; else module+offset of its start, so that one function stays one frame. */
+/* The name the function is exported by, which is what callers know it as; else that of the debug information,
+ * which has no ".constprop.0"; else a local symbol; else module+offset of its start, so that one function
+ * stays one frame. */
 static const char *choose_name(struct symbols_elf *e, uint64_t vaddr, const char *by_dwarf)
 {
     struct symbols_table_hit hit = find_symbol(e, vaddr);

@@ -1,7 +1,7 @@
 /*
- * symbols_heap: how much the heap holds. Layer 5, internal to symbols. libdw gives no account of its memory, so what
- * the heap grew by while it opened or parsed something is taken for its size; other threads' doing blurs it a little.
- * Not cheap (it walks the free lists): for what is done once per file or unit.
+ * symbols_heap: how much the heap holds. Layer 5, internal to symbols. libdw gives no account of its memory,
+ * so what the heap grew by while it opened or parsed something is taken for its size; other threads' doing
+ * blurs it a little. Not cheap (it walks the free lists): for what is done once per file or unit.
  */
 #ifndef SYMBOLS_HEAP_H
 #define SYMBOLS_HEAP_H

@@ -1,6 +1,6 @@
 /*
- * symbols_kernel: see symbols_kernel.h. Text symbols only, as offsets into one block of names, sorted by address. The file
- * has no sizes: a function reaches to the next one, but never further than MAX_FUNCTION.
+ * symbols_kernel: see symbols_kernel.h. Text symbols only, as offsets into one block of names, sorted by
+ * address. The file has no sizes: a function reaches to the next one, but never further than MAX_FUNCTION.
  */
 #include "symbols_kernel.h"
 
@@ -60,7 +60,8 @@ static int by_start(const void *a, const void *b)
     const struct function *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return (x->name < y->name) - (x->name > y->name); /* of aliases the file's first comes last and is found */
+    return (x->name < y->name) -
+           (x->name > y->name); /* of aliases the file's first comes last and is found */
 }
 
 /* "ffffffff81000000 T name", behind it perhaps a tab and "[module]". */

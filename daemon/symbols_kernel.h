@@ -10,8 +10,8 @@
 
 struct symbols_kernel;
 
-/* Reads f (the format of /proc/kallsyms, in any order). NULL if the addresses are hidden (kernel.kptr_restrict), or without
- * memory. */
+/* Reads f (the format of /proc/kallsyms, in any order). NULL if the addresses are hidden
+ * (kernel.kptr_restrict), or without memory. */
 struct symbols_kernel *symbols_kernel_read(FILE *f);
 struct symbols_kernel *symbols_kernel_open(void);
 void symbols_kernel_free(struct symbols_kernel *k);

@@ -1,6 +1,6 @@
 /*
- * symbols_names: see symbols_names.h. Open addressing over pointers into blocks that never move. Names are never dropped,
- * since resolved frames point at them; the bound is what thousands of large binaries hold.
+ * symbols_names: see symbols_names.h. Open addressing over pointers into blocks that never move. Names are
+ * never dropped, since resolved frames point at them; the bound is what thousands of large binaries hold.
  */
 #include "symbols_names.h"
 

@@ -1,6 +1,6 @@
 /*
- * symbols_table: see symbols_table.h. Both tables are sorted arrays searched by halves; libdwfl's own look-up walks all
- * symbols each time (100,000 in a JVM).
+ * symbols_table: see symbols_table.h. Both tables are sorted arrays searched by halves; libdwfl's own look-up
+ * walks all symbols each time (100,000 in a JVM).
  */
 #include "symbols_table.h"
 
@@ -15,7 +15,8 @@ enum { MAX_SYMBOLS = 4 << 20, MAX_FDES = 4 << 20, MAX_HEADER_BYTES = 64 << 20, M
 struct function {
     uint64_t start, size;
     const char *name; /* libdwfl's */
-    uint8_t rank;     /* of several names for one address the lowest: exported before local, then the plainer name */
+    uint8_t
+        rank; /* of several names for one address the lowest: exported before local, then the plainer name */
 };
 
 struct symbols_table {
@@ -70,8 +71,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* .eh_frame_hdr (LSB 10.6.2): version, three encodings, the pointer to .eh_frame, the count and the table of (function,
- * description) pairs relative to the header. Only the encoding every linker writes is read. */
+/* .eh_frame_hdr (LSB 10.6.2): version, three encodings, the pointer to .eh_frame, the count and the table of
+ * (function, description) pairs relative to the header. Only the encoding every linker writes is read. */
 static void read_header(struct symbols_table *t, const uint8_t *p, size_t n, uint64_t vaddr)
 {
     enum { FIXED = 4, POINTER = 4, COUNT = 4, PAIR = 8 };

@@ -1,6 +1,6 @@
 /*
- * symbols_table: the functions of one ELF file by address, from its symbol tables and from the search table of .eh_frame.
- * Layer 5, internal to symbols.
+ * symbols_table: the functions of one ELF file by address, from its symbol tables and from the search table
+ * of .eh_frame. Layer 5, internal to symbols.
  */
 #ifndef SYMBOLS_TABLE_H
 #define SYMBOLS_TABLE_H
@@ -20,8 +20,8 @@ struct symbols_table_hit {
     bool exported;    /* a global or weak symbol */
     uint64_t start;   /* where the function begins as far as known, else addr */
 };
-/* The symbol that addr lies in: within the symbol's size; or, of a function without size, within the frame description
- * that begins where it does. */
+/* The symbol that addr lies in: within the symbol's size; or, of a function without size, within the frame
+ * description that begins where it does. */
 struct symbols_table_hit symbols_table_find(const struct symbols_table *t, uint64_t addr);
 
 #endif

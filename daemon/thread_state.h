@@ -1,8 +1,10 @@
 /*
- * thread_state: all that waits on one thread: samples for their scopes, scopes for their samples, managed stacks. Layer 3.
+ * thread_state: all that waits on one thread: samples for their scopes, scopes for their samples, managed
+ * stacks. Layer 3.
  *
  * Samples are kept by their ring offsets in a column beside them, so that the join reads offsets only.
- * Counted by reference: the pipeline's map holds one, each trace with scopes of the thread one. Pipeline thread only.
+ * Counted by reference: the pipeline's map holds one, each trace with scopes of the thread one. Pipeline
+ * thread only.
  */
 #ifndef THREAD_STATE_H
 #define THREAD_STATE_H

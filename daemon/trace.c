@@ -1,8 +1,9 @@
 /*
  * trace: a finished part of a trace: made from the assembly (trace_build.h), freed by the writer.
  *
- * Enclosing scopes are found here: a scope's parent is the one it named, if that is in this part; else the last opened
- * scope of its thread in this part that encloses it in time (the one between them belongs to another trace, or was dropped).
+ * Enclosing scopes are found here: a scope's parent is the one it named, if that is in this part; else the
+ * last opened scope of its thread in this part that encloses it in time (the one between them belongs to
+ * another trace, or was dropped).
  */
 #include "trace.h"
 
@@ -153,9 +154,10 @@ static uint64_t known_end(const struct trace_scope *s)
     return s->cut || (s->flags & DVT_SCOPE_OPEN) ? UINT64_MAX : s->end_ns;
 }
 
-/* The stack holds places of v: scopes of one thread, opened before v[i], each within the one below. A scope that ends before
- * a later opened one cannot enclose anything after that. */
-static uint32_t find_parent(const struct trace *t, const struct open_order *v, uint32_t *stack, uint32_t *n, uint32_t i)
+/* The stack holds places of v: scopes of one thread, opened before v[i], each within the one below. A scope
+ * that ends before a later opened one cannot enclose anything after that. */
+static uint32_t find_parent(const struct trace *t, const struct open_order *v, uint32_t *stack, uint32_t *n,
+                            uint32_t i)
 {
     const struct trace_scope *s = &t->scopes[v[i].slot];
     if (*n && v[stack[*n - 1]].thread != v[i].thread)

@@ -1,7 +1,8 @@
 /*
  * trace: one trace (or part of one) under assembly, and closed for the writer. Layer 4.
  *
- * A closed trace is handed over whole: it owns its samples, strings and process references and shares nothing that changes.
+ * A closed trace is handed over whole: it owns its samples, strings and process references and shares nothing
+ * that changes.
  */
 #ifndef TRACE_H
 #define TRACE_H

@@ -1,5 +1,6 @@
 /*
- * trace_build: see trace_build.h. Arrays grow by doubling; threads and frames are found again by small hash tables.
+ * trace_build: see trace_build.h. Arrays grow by doubling; threads and frames are found again by small hash
+ * tables.
  */
 #include "trace_build.h"
 
@@ -60,12 +61,12 @@ static void *grow(struct trace_build *b, void *p, uint32_t n, uint32_t extra, ui
     return q;
 }
 
-#define GROW(b, array, n, extra, cap)                                                                                 \
-    __extension__({                                                                                                   \
-        void *grown = grow(b, (b)->array, n, extra, cap, sizeof *(b)->array);                                         \
-        if (grown)                                                                                                    \
-            (b)->array = grown;                                                                                       \
-        grown != NULL;                                                                                                \
+#define GROW(b, array, n, extra, cap)                                                                        \
+    __extension__({                                                                                          \
+        void *grown = grow(b, (b)->array, n, extra, cap, sizeof *(b)->array);                                \
+        if (grown)                                                                                           \
+            (b)->array = grown;                                                                              \
+        grown != NULL;                                                                                       \
     })
 
 struct place_key {

@@ -1,8 +1,8 @@
 /*
  * trace_build: one part of one trace under assembly. Layer 4.
  *
- * It refers to scopes, threads and code by references; trace_build_finish copies what the writer needs into a struct trace
- * that shares nothing that changes. Pipeline thread only.
+ * It refers to scopes, threads and code by references; trace_build_finish copies what the writer needs into a
+ * struct trace that shares nothing that changes. Pipeline thread only.
  */
 #ifndef TRACE_BUILD_H
 #define TRACE_BUILD_H
@@ -49,7 +49,8 @@ void trace_build_free(struct trace_build *b); /* with its samples; NULL is fine 
 int trace_build_scope(struct trace_build *b, struct scope *s, struct process *p);
 /* Puts the closed scope `now` in the place of its announcement `before`, which is in b. */
 void trace_build_replace(struct trace_build *b, struct scope *before, struct scope *now);
-/* Adds a sample to a scope that is in b; takes raw if 0. stack may be NULL: then without managed frames, for `reason`. */
+/* Adds a sample to a scope that is in b; takes raw if 0. stack may be NULL: then without managed frames, for
+ * `reason`. */
 int trace_build_sample(struct trace_build *b, const struct scope *s, struct sample *raw, uint64_t weight_ns,
                        const struct stack *stack, uint32_t reason);
 /* The finished part, or NULL without memory. Frees b in any case. */

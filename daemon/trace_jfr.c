@@ -2,8 +2,8 @@
  * trace_jfr: a closed trace to a chunk. See trace_jfr.h for the merge rule.
  *
  * Strings are copied, frames and stacks are kept once each. Tags are rendered from a scope's effective labels
- * (proto/labels.h), so that a scope inside a request carries the request's tenant in its tag. A stack longer than
- * DVT_MAX_FRAMES keeps its ends and is marked truncated.
+ * (proto/labels.h), so that a scope inside a request carries the request's tenant in its tag. A stack longer
+ * than DVT_MAX_FRAMES keeps its ends and is marked truncated.
  */
 #include "trace_jfr.h"
 
@@ -92,13 +92,14 @@ static struct dvt_str text_of(struct trace_jfr *j, struct dvt_str s)
 
 /* ---- frames and stacks ---- */
 
-static uint32_t frame(struct trace_jfr *j, const char *name, const char *module, const char *file, uint32_t line,
-                      uint32_t kind)
+static uint32_t frame(struct trace_jfr *j, const char *name, const char *module, const char *file,
+                      uint32_t line, uint32_t kind)
 {
     const uint32_t place[DVT_TUPLE] = {string_index(j, dvt_str(module ? module : "")),
                                        string_index(j, dvt_str(file ? file : "")), kind};
     uint32_t p = dvt_tuples_put(&j->places, place);
-    const uint32_t key[DVT_TUPLE] = {string_index(j, dvt_str(name ? name : "")), p, line <= DVT_CHUNK_MAX_LINE ? line : 0};
+    const uint32_t key[DVT_TUPLE] = {string_index(j, dvt_str(name ? name : "")), p,
+                                     line <= DVT_CHUNK_MAX_LINE ? line : 0};
     uint32_t f = dvt_tuples_put(&j->frames, key);
     return p == UINT32_MAX || f == UINT32_MAX ? out_of_memory(j) : f;
 }
@@ -207,13 +208,22 @@ static void put_processes(struct trace_jfr *j)
 static void put_scope(struct trace_jfr *j, const struct trace_scope *x)
 {
     struct dvt_chunk *c = &j->c;
-    c->scopes[c->n_scopes++] =
-        (struct dvt_chunk_scope){.thread = x->thread, .parent = x->parent, .serial = x->serial, .start_ns = x->start_ns,
-                                 .end_ns = x->end_ns, .span = x->span, .parent_span = x->parent_span,
-                                 .name = text(j, x->name), .flags = x->flags, .first_label = c->n_labels,
-                                 .n_labels = x->n_labels, .first_link = c->n_links, .n_links = x->n_links};
+    c->scopes[c->n_scopes++] = (struct dvt_chunk_scope){.thread = x->thread,
+                                                        .parent = x->parent,
+                                                        .serial = x->serial,
+                                                        .start_ns = x->start_ns,
+                                                        .end_ns = x->end_ns,
+                                                        .span = x->span,
+                                                        .parent_span = x->parent_span,
+                                                        .name = text(j, x->name),
+                                                        .flags = x->flags,
+                                                        .first_label = c->n_labels,
+                                                        .n_labels = x->n_labels,
+                                                        .first_link = c->n_links,
+                                                        .n_links = x->n_links};
     for (uint32_t k = 0; k < x->n_labels; k++)
-        c->labels[c->n_labels++] = (struct dvt_label){text_of(j, x->labels[k].key), text_of(j, x->labels[k].value)};
+        c->labels[c->n_labels++] =
+            (struct dvt_label){text_of(j, x->labels[k].key), text_of(j, x->labels[k].value)};
     for (uint32_t k = 0; k < x->n_links; k++)
         c->links[c->n_links++] = x->links[k];
     c->ledger.cut_short += x->cut;
@@ -241,7 +251,8 @@ static struct dvt_str template_of(const struct process *p)
 }
 
 static struct dvt_str render_tag(struct trace_jfr *j, struct dvt_str tmpl, const struct dvt_chunk_scope *x,
-                                 const struct dvt_trace_labels *all, const struct dvt_seqs *sets, uint32_t set)
+                                 const struct dvt_trace_labels *all, const struct dvt_seqs *sets,
+                                 uint32_t set)
 {
     struct dvt_label labels[DVT_LABEL_SET_MAX];
     char tag[DVT_MAX_TAG + 1];
@@ -250,8 +261,9 @@ static struct dvt_str render_tag(struct trace_jfr *j, struct dvt_str tmpl, const
         uint32_t id = sets->values[ids->first + i];
         labels[i] = (struct dvt_label){dvt_label_key(all, id), dvt_label_value(all, id)};
     }
-    struct dvt_tag_in in = {&j->c.trace, &x->span, x->name, j->c.processes[j->c.threads[x->thread].process].service,
-                            labels, ids->n};
+    struct dvt_tag_in in = {&j->c.trace, &x->span,
+                            x->name,     j->c.processes[j->c.threads[x->thread].process].service,
+                            labels,      ids->n};
     size_t n = dvt_tag_render(tmpl, &in, tag, sizeof tag);
     return text_of(j, (struct dvt_str){tag, n});
 }
@@ -298,7 +310,8 @@ static void put_samples(struct trace_jfr *j)
         uint32_t stack = dvt_seqs_put(&j->stacks, s->frames, s->n, s->is_truncated);
         if (stack == UINT32_MAX)
             out_of_memory(j);
-        c->samples[c->n_samples++] = (struct dvt_chunk_sample){x->thread, x->scope, stack, x->raw->time_ns, x->weight_ns};
+        c->samples[c->n_samples++] =
+            (struct dvt_chunk_sample){x->thread, x->scope, stack, x->raw->time_ns, x->weight_ns};
         count_sample(j, x);
     }
     free(s);
@@ -341,16 +354,20 @@ static void put_times(struct trace_jfr *j)
     c->start_ns = c->start_ns == UINT64_MAX ? c->end_ns : c->start_ns;
 }
 
-int trace_jfr_build(const struct trace *t, struct symbols *sym, int64_t unix_offset_ns, uint64_t period_ns, const char *event,
-                    const char *host, struct trace_jfr **ret, struct dvt_err *err)
+int trace_jfr_build(const struct trace *t, struct symbols *sym, int64_t unix_offset_ns, uint64_t period_ns,
+                    const char *event, const char *host, struct trace_jfr **ret, struct dvt_err *err)
 {
     struct trace_jfr *j = calloc(1, sizeof *j);
     if (!j)
         return dvt_fail(err, DVT_ENOMEM, 0, "trace: out of memory");
     j->t = t;
     j->sym = sym;
-    j->c = (struct dvt_chunk){.trace = t->id, .part = t->part, .unix_offset_ns = unix_offset_ns, .period_ns = period_ns,
-                              .event = text(j, event), .host = text(j, host)};
+    j->c = (struct dvt_chunk){.trace = t->id,
+                              .part = t->part,
+                              .unix_offset_ns = unix_offset_ns,
+                              .period_ns = period_ns,
+                              .event = text(j, event),
+                              .host = text(j, host)};
     j->c.ledger.ambiguous = t->ambiguous;
     j->c.ledger.lost_samples = t->lost_samples;
     put_processes(j);

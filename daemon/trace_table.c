@@ -94,7 +94,7 @@ struct trace_build *trace_entry_build(struct trace_entry *e, uint64_t now_ns)
     return e->build;
 }
 
-/* Without memory the next part counts from 0 again: two parts of one number are better than a trace refused. */
+/* Without memory the next part counts from 0 again: two parts of one number beat a trace refused. */
 static void remember(struct trace_table *t, const struct trace_entry *e)
 {
     if (!t->memory)

@@ -1,8 +1,9 @@
 /*
  * trace_table: the traces that are open now, by id, and when each is to be closed. Layer 4.
  *
- * Deciding (trace_entry_due) is pure. Ids are chosen by others, so they are hashed with a random seed. The last closed ids
- * are remembered, in a bounded ring, so that late news of a trace opens its next part. Pipeline thread only.
+ * Deciding (trace_entry_due) is pure. Ids are chosen by others, so they are hashed with a random seed. The
+ * last closed ids are remembered, in a bounded ring, so that late news of a trace opens its next part.
+ * Pipeline thread only.
  */
 #ifndef TRACE_TABLE_H
 #define TRACE_TABLE_H

@@ -1,7 +1,7 @@
 /*
- * unwind: see unwind.h. Rows come from files of profiled processes and stacks from their memory: any value may be wrong, so
- * expressions are bounded in length and depth, loads are checked, and the stack must grow with every step, which also
- * bounds the number of steps.
+ * unwind: see unwind.h. Rows come from files of profiled processes and stacks from their memory: any value
+ * may be wrong, so expressions are bounded in length and depth, loads are checked, and the stack must grow
+ * with every step, which also bounds the number of steps.
  */
 #include "unwind.h"
 
@@ -14,7 +14,8 @@ enum { MAX_DEPTH = 16 }; /* of an expression's stack */
 #if defined(__x86_64__)
 #include <asm/perf_regs.h>
 
-/* perf's register number of each DWARF register; 16 is the return address column and holds the instruction pointer. */
+/* perf's register number of each DWARF register; 16 is the return address column and holds the instruction
+ * pointer. */
 static const uint8_t perf_of_dwarf[UNWIND_REGS] = {
     PERF_REG_X86_AX, PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,  PERF_REG_X86_DI,
     PERF_REG_X86_BP, PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,  PERF_REG_X86_R10, PERF_REG_X86_R11,
@@ -131,8 +132,8 @@ static bool constant(const Dwarf_Op *op, uint64_t cfa, const struct unwind_regs 
     }
 }
 
-/* Runs ops; *ret_is_value: the result is the value itself (DW_OP_stack_value), not where it lies. False on anything it
- * does not know: then the register is unknown. */
+/* Runs ops; *ret_is_value: the result is the value itself (DW_OP_stack_value), not where it lies. False on
+ * anything it does not know: then the register is unknown. */
 static bool evaluate(const Dwarf_Op *ops, size_t n, uint64_t cfa, const struct unwind_regs *regs,
                      const struct unwind_stack *stack, uint64_t *ret, bool *ret_is_value)
 {
@@ -167,8 +168,8 @@ static bool evaluate(const Dwarf_Op *ops, size_t n, uint64_t cfa, const struct u
     return depth > 0;
 }
 
-static bool find_cfa(const struct unwind_row *row, const struct unwind_regs *regs, const struct unwind_stack *stack,
-                     uint64_t *ret)
+static bool find_cfa(const struct unwind_row *row, const struct unwind_regs *regs,
+                     const struct unwind_stack *stack, uint64_t *ret)
 {
     bool is_value;
     if (row->n_cfa_ops)
@@ -234,7 +235,8 @@ static bool fits_offset(int64_t offset)
     return offset >= INT32_MIN && offset <= INT32_MAX;
 }
 
-/* libdw's forms of the plain rules (dwarf_frame_register): CFA, CFA + n, the same with stack_value, and a register. */
+/* libdw's forms of the plain rules (dwarf_frame_register): CFA, CFA + n, the same with stack_value, and a
+ * register. */
 static void compile_rule(const Dwarf_Op *ops, size_t n, const Dwarf_Op *ops_mem, struct unwind_rule *rule)
 {
     bool plain = ops == ops_mem;
@@ -282,13 +284,14 @@ static bool compile_cfa(Dwarf_Frame *frame, struct unwind_row *row)
     size_t n = 0;
     if (dwarf_frame_cfa(frame, &ops, &n) || !n || n > UNWIND_MAX_OPS)
         return false;
-    if (n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < UNWIND_REGS && fits_offset((int64_t)ops[0].number2)) {
+    if (n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < UNWIND_REGS &&
+        fits_offset((int64_t)ops[0].number2)) {
         row->cfa_reg = (uint8_t)ops[0].number;
         row->cfa_offset = (int32_t)(int64_t)ops[0].number2;
         return true;
     }
     row->n_cfa_ops = (uint8_t)n;
-    row->cfa_ops = ops; /* an expression's operators belong to the CFI, not to the frame (libdw's expression cache) */
+    row->cfa_ops = ops; /* operators belong to the CFI, not to the frame (libdw's expression cache) */
     return ops[0].atom != DW_OP_bregx;
 }
 

@@ -1,9 +1,9 @@
 /*
  * unwind: one step up a stack by a row of DWARF call frame information. Layer 5, internal to symbols. Pure.
  *
- * libdw gives, for an address, how the caller's registers are found; that is compiled once into a row (kept per address by
- * symbols_elf), so that a step of a sample is a few loads. Memory is the sample's copy of the stack and nothing else: what
- * lies outside of it ends the chain.
+ * libdw gives, for an address, how the caller's registers are found; that is compiled once into a row (kept
+ * per address by symbols_elf), so that a step of a sample is a few loads. Memory is the sample's copy of the
+ * stack and nothing else: what lies outside of it ends the chain.
  *
  * Registers have their DWARF numbers (x86-64 psABI figure 3.36; AArch64 DWARF table 1).
  */
@@ -29,8 +29,8 @@ struct unwind_regs {
     uint64_t pc;
 };
 
-/* From the user registers of a sample, in the order of mask (enum perf_event_x86_regs or perf_event_arm_regs). False
- * if n does not fit the mask, or instruction or stack pointer is missing. */
+/* From the user registers of a sample, in the order of mask (enum perf_event_x86_regs or
+ * perf_event_arm_regs). False if n does not fit the mask, or instruction or stack pointer is missing. */
 bool unwind_regs_from_perf(uint64_t mask, const uint64_t *regs, uint32_t n, struct unwind_regs *ret);
 
 struct unwind_stack { /* bytes[0] lay at address base */
@@ -66,8 +66,8 @@ struct unwind_row {
     struct unwind_rule rules[UNWIND_MAX_RULES];
 };
 
-/* Compiles the row of addr, an address in cfi's own terms. False, and row->valid false, if there is none or it is beyond
- * what a row holds. */
+/* Compiles the row of addr, an address in cfi's own terms. False, and row->valid false, if there is none or
+ * it is beyond what a row holds. */
 bool unwind_compile(Dwarf_CFI *cfi, Dwarf_Addr addr, struct unwind_row *row);
 
 enum unwind_result {

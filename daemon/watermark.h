@@ -1,13 +1,14 @@
 /*
  * watermark: how far one thread's time is settled, in ring offsets. Layer 2.
  *
- * The sampler says how far it has drained the thread's ring; the shim says up to where every scope that holds a sample
- * has been told. A sample at or below both is settled: no later message can change its scope.
+ * The sampler says how far it has drained the thread's ring; the shim says up to where every scope that holds
+ * a sample has been told. A sample at or below both is settled: no later message can change its scope.
  *
- * Above that, open scopes may be known by announcement. An announcement completes the knowledge up to the head it was made
- * at. The shim's signal handler announces a scope once, at the first sample in it, before that sample's managed stack: so
- * managed stacks carry the knowledge on, up to the last but one (in the last run the handler may have met a scope in motion),
- * and only after a margin, because stacks and scopes travel in different messages.
+ * Above that, open scopes may be known by announcement. An announcement completes the knowledge up to the
+ * head it was made at. The shim's signal handler announces a scope once, at the first sample in it, before
+ * that sample's managed stack: so managed stacks carry the knowledge on, up to the last but one (in the last
+ * run the handler may have met a scope in motion), and only after a margin, because stacks and scopes travel
+ * in different messages.
  */
 #ifndef WATERMARK_H
 #define WATERMARK_H

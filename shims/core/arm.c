@@ -90,12 +90,12 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
         s->armed_head = atomic_load_explicit(head, memory_order_acquire);
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
             dvt_handler_next_period(fd, &s->handler_rng);
-    } else if (how->use_signal) { /* it has ended: its first period was its only one */
-        s->armed_head = atomic_load_explicit(head, memory_order_acquire);
     }
+    if (!live) /* the daemon may have unmapped the ring already, and ours be a new one: its head says nothing */
+        s->armed_head = DVT_HEAD_UNKNOWN;
     atomic_store_explicit(&s->epoch_word, dvt_slot_epoch(s), memory_order_seq_cst);
     /* A scope that closed while pending read the head no later than here: if it is still 0, no sample fell in any. */
-    s->armed_clean = atomic_load_explicit(head, memory_order_seq_cst) == 0;
+    s->armed_clean = live && atomic_load_explicit(head, memory_order_seq_cst) == 0;
     atomic_store_explicit(&s->arm_state, DVT_ARM_ARMED, memory_order_release);
 }
 

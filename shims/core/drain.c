@@ -181,8 +181,8 @@ static void send_records(struct dvt_slot *s, const struct view *v)
         }
         if (undo_keep(s, &e))
             continue;
-        if ((e.flags & DVT_F_PENDING) && e.head_close < v->head)
-            e.head_close = v->head; /* joined by time: an upper bound */
+        if (e.flags & DVT_F_PENDING) /* joined by time: an upper bound */
+            e.head_close = s->armed_head > v->head ? s->armed_head : v->head;
         add(s, &e, p + sizeof e);
     }
     if (batch.n || v->settled_head > s->settled_head)

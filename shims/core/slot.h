@@ -40,6 +40,7 @@ enum {
 /* epoch_word: the arming number, and whether the daemon may have opened the event while the ring is not yet mapped. Then a
  * scope that closes is kept: only the daemon can say whether a sample fell inside. */
 #define DVT_EPOCH_PENDING (1u << 31)
+#define DVT_HEAD_UNKNOWN (UINT64_MAX >> 1) /* as an upper bound: beyond any ring offset */
 
 /* root_head while no scope is open, and while the outermost is being opened. */
 #define DVT_ROOT_NONE UINT64_MAX

@@ -186,10 +186,10 @@ static void test_help_lists_every_option(void)
     FILE *f = open_memstream(&text, &n);
     config_print_help(f);
     fclose(f);
-    const char *names[] = {"--store",        "--socket",      "--config",      "--hz",    "--event",
-                           "--budget",
-                           "--socket-group", "--native",      "--stack-bytes", "--force", "--exit-with", "--verbose",
-                           "--version",      "--max-threads", "exit codes",    "example"};
+    const char *names[] = {"--store",       "--socket",      "--config",       "--hz",
+                           "--event",       "--budget",      "--socket-group", "--native",
+                           "--stack-bytes", "--force",       "--exit-with",    "--verbose",
+                           "--version",     "--max-threads", "exit codes",     "example"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         CU_ASSERT_PTR_NOT_NULL(strstr(text, names[i]));
     free(text);

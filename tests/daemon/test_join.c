@@ -10,8 +10,8 @@
 
 enum { MAX = 64 };
 
-static void innermost(const uint64_t *open, const uint64_t *close, const uint64_t *serial, uint32_t n, uint64_t off,
-                      uint32_t want)
+static void innermost(const uint64_t *open, const uint64_t *close, const uint64_t *serial, uint32_t n,
+                      uint64_t off, uint32_t want)
 {
     uint32_t stack[MAX], row = 12345;
     struct join_scopes s = {open, close, serial, n};
@@ -73,7 +73,8 @@ static void test_no_samples_and_no_scopes(void)
 
 static void test_filter_keeps_enclosing_scopes_and_drops_empty_ones(void)
 {
-    const uint64_t open[] = {10, 14, 8, 40}, close[] = {12, 18, 30, 50}, serial[] = {2, 3, 1, 4}, offs[] = {15, 40};
+    const uint64_t open[] = {10, 14, 8, 40}, close[] = {12, 18, 30, 50}, serial[] = {2, 3, 1, 4},
+                   offs[] = {15, 40};
     struct join_scopes s = {open, close, serial, 4};
     uint32_t keep[4];
     CU_ASSERT_EQUAL_FATAL(join_filter(&s, offs, 2, keep), 2);

@@ -446,6 +446,28 @@ static void test_scopes_closed_while_arming_are_kept_by_their_samples(void)
     CHECK_STOP(r);
 }
 
+static void test_sample_before_a_late_armed_scope_is_not_in_it(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    rig_sample(&r, 7, 100); /* rig: its time is its offset's */
+    rig_sample(&r, 7, 200);
+    rig_drained(&r, 7, 200);
+    struct dvt_scope_rec v[] = {rig_rec(&r, 2, 0, 300, 1), rig_rec(&r, 1, 0, 300, 1)};
+    v[0].flags |= DVT_SCOPE_LATE_ARMED; /* no head when it opened: as if from the ring's start */
+    v[0].start_ns = r.now_ns - SEC + 150;
+    v[0].parent_serial = 1;
+    v[1].flags |= DVT_SCOPE_LATE_ARMED;
+    v[1].start_ns = r.now_ns - SEC + 50;
+    rig_scopes(&r, 7, 300, v, 2);
+    struct trace *t = close_one(&r);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL(rig_scope_of(t, 100), 1);
+    CU_ASSERT_EQUAL(rig_scope_of(t, 200), 2);
+    trace_free(t);
+    CHECK_STOP(r);
+}
+
 static void add_dropped(void *ctx, const char *service, const char *name, uint64_t count)
 {
     uint64_t *sums = ctx;
@@ -509,6 +531,7 @@ int main(void)
     T(test_end_of_a_thread_settles_what_no_scope_follows);
     T(test_repeats_of_the_first_period_count_once);
     T(test_scopes_closed_while_arming_are_kept_by_their_samples);
+    T(test_sample_before_a_late_armed_scope_is_not_in_it);
     T(test_dropped_counts_are_summed_by_name_and_taken_once);
     T(test_heartbeat_counts_are_known);
     CU_basic_set_mode(CU_BRM_VERBOSE);

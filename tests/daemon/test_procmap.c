@@ -79,7 +79,8 @@ static void test_own_function_lies_in_own_program(void)
 {
     struct procmap *m = new_map(getpid());
     struct procmap_entry e;
-    CU_ASSERT_TRUE_FATAL(procmap_find(m, addr_of((void *)(uintptr_t)test_own_function_lies_in_own_program), &e));
+    CU_ASSERT_TRUE_FATAL(
+        procmap_find(m, addr_of((void *)(uintptr_t)test_own_function_lies_in_own_program), &e));
     CU_ASSERT_TRUE(e.executable);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.path, "test_procmap"));
     CU_ASSERT(procmap_fd(m, e.file) >= 0);

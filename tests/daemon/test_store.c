@@ -131,16 +131,19 @@ static void test_committed_trace_has_all_its_rows(void)
     CU_ASSERT_STRING_EQUAL(note, "");
     CU_ASSERT_EQUAL(number("SELECT count(*) FROM traces"), 3);
     CU_ASSERT_EQUAL(verified_chunks(), 3);
-    CU_ASSERT_STRING_EQUAL(query("SELECT hex(trace) FROM traces WHERE id = 2"), "AB000000000000000000000000000002");
+    CU_ASSERT_STRING_EQUAL(query("SELECT hex(trace) FROM traces WHERE id = 2"),
+                           "AB000000000000000000000000000002");
     CU_ASSERT_STRING_EQUAL(query("SELECT root_name || '@' || root_service FROM traces"), "GET /orders@shop");
     CU_ASSERT_EQUAL(number("SELECT duration_ns FROM traces"), 300000000);
     CU_ASSERT_EQUAL(number("SELECT samples FROM traces"), 12);
     CU_ASSERT_EQUAL(number("SELECT on_cpu_ns FROM traces"), 12 * 10000000 + 66);
-    CU_ASSERT_EQUAL(number("SELECT count(*) FROM traces WHERE blocked_ns IS NULL AND no_stack = 2 AND scopes = 6"), 3);
+    CU_ASSERT_EQUAL(
+        number("SELECT count(*) FROM traces WHERE blocked_ns IS NULL AND no_stack = 2 AND scopes = 6"), 3);
     CU_ASSERT_EQUAL(number("SELECT count(*) FROM spans"), 18);
     CU_ASSERT_EQUAL(number("SELECT count(*) FROM tags WHERE tag GLOB 'seed2/*'"), 5);
     CU_ASSERT_EQUAL(number("SELECT sum(samples) FROM names WHERE trace_id = 1"), 12);
-    CU_ASSERT_EQUAL(number("SELECT samples FROM labels WHERE key = 'tenant' AND value = 'acme' AND trace_id = 1"), 12);
+    CU_ASSERT_EQUAL(
+        number("SELECT samples FROM labels WHERE key = 'tenant' AND value = 'acme' AND trace_id = 1"), 12);
     CU_ASSERT_EQUAL(number("SELECT bytes FROM segments"), size_of("segments/00000001.jfr"));
     store_close(s);
 }
@@ -233,7 +236,8 @@ static void test_damage_in_the_middle_loses_only_the_damaged_chunk(void)
     struct store *s = opened();
     append_n(s, 1, 5);
     store_close(s);
-    long at = number("SELECT offset FROM chunks WHERE trace_id = 3"), bytes = number("SELECT bytes FROM chunks WHERE trace_id = 3");
+    long at = number("SELECT offset FROM chunks WHERE trace_id = 3"),
+         bytes = number("SELECT bytes FROM chunks WHERE trace_id = 3");
     char zeros[512] = {0};
     int fd = open(path_of("segments/00000001.jfr"), O_WRONLY);
     CU_ASSERT_EQUAL(pwrite(fd, zeros, sizeof zeros, at), sizeof zeros);
@@ -352,7 +356,8 @@ static void test_label_of_a_later_part_counts_for_the_whole_trace(void)
 {
     struct store *s = opened();
     struct made *a = made_new(1, made_small), *b = made_new(1, made_small);
-    struct dvt_label plan = {dvt_str("plan"), dvt_str("gold")}, other = {dvt_str("tenant"), dvt_str("globex")};
+    struct dvt_label plan = {dvt_str("plan"), dvt_str("gold")},
+                     other = {dvt_str("tenant"), dvt_str("globex")};
     b->c.part = 1;
     b->c.start_ns = a->c.end_ns;
     b->c.end_ns = b->c.start_ns + 300000000;
@@ -500,17 +505,20 @@ static void test_no_lookup_scans_a_table(void)
 static void test_dropped_counts_and_processes_are_kept(void)
 {
     struct store *s = opened();
-    struct dvt_chunk_process p = {7, 99, dvt_str("shop\n"), dvt_str("python3"), dvt_str("python"), dvt_str("3.11")};
+    struct dvt_chunk_process p = {
+        7, 99, dvt_str("shop\n"), dvt_str("python3"), dvt_str("python"), dvt_str("3.11")};
     CU_ASSERT_EQUAL(store_put_dropped(s, "shop", "GET /", 5, NULL), 0);
     CU_ASSERT_EQUAL(store_put_dropped(s, "shop", "GET /", 6, NULL), 0);
     CU_ASSERT_EQUAL(store_put_process(s, "boot", &p, 10, 20, "{\"samples\":1}", NULL), 0);
     CU_ASSERT_EQUAL(store_put_process(s, "boot", &p, 10, 30, "{\"samples\":2}", NULL), 0);
-    CU_ASSERT_EQUAL(store_put_process(s, "boot", &p, 40, 50, "{\"samples\":3}", NULL), 0); /* its next session */
+    CU_ASSERT_EQUAL(store_put_process(s, "boot", &p, 40, 50, "{\"samples\":3}", NULL),
+                    0); /* its next session */
     CU_ASSERT_EQUAL(store_commit(s, NULL), 0);
     CU_ASSERT_EQUAL(number("SELECT count FROM dropped"), 11);
     CU_ASSERT_EQUAL(number("SELECT count(*) FROM processes"), 2);
-    CU_ASSERT_STRING_EQUAL(query("SELECT first_ns || ' ' || last_ns || ' ' || ledger || service FROM processes ORDER BY 1"),
-                           "10 30 {\"samples\":2}shop\xef\xbf\xbd");
+    CU_ASSERT_STRING_EQUAL(
+        query("SELECT first_ns || ' ' || last_ns || ' ' || ledger || service FROM processes ORDER BY 1"),
+        "10 30 {\"samples\":2}shop\xef\xbf\xbd");
     store_close(s);
 }
 

@@ -1,5 +1,6 @@
 /*
- * symbols on real samples: programs whose stacks are known, and a CPython. Skipped (77) only where perf may not be used.
+ * symbols on real samples: programs whose stacks are known, and a CPython. Skipped (77) only where perf may
+ * not be used.
  */
 #include <CUnit/Basic.h>
 
@@ -53,7 +54,8 @@ static struct chain resolve(const struct sample *s)
     return c;
 }
 
-/* libc's own functions have names only where its debug information is installed: "libc" stands for any of them. */
+/* libc's own functions have names only where its debug information is installed: "libc" stands for any of
+ * them. */
 static bool is_called(const struct symbols_frame *f, const char *name)
 {
     return !strcmp(name, "libc") ? !strcmp(f->module, "libc.so.6") : !strcmp(f->name, name);
@@ -79,10 +81,10 @@ static uint32_t count_chains(const char *const *names, uint32_t n)
     return count;
 }
 
-#define ASSERT_CHAINS(...)                                                                                            \
-    do {                                                                                                              \
-        static const char *const names[] = {__VA_ARGS__};                                                             \
-        CU_ASSERT(count_chains(names, sizeof names / sizeof *names) * 100 >= N * 98u);                                \
+#define ASSERT_CHAINS(...)                                                                                   \
+    do {                                                                                                     \
+        static const char *const names[] = {__VA_ARGS__};                                                    \
+        CU_ASSERT(count_chains(names, sizeof names / sizeof *names) * 100 >= N * 98u);                       \
     } while (0)
 
 static const struct symbols_frame *find_frame(const struct chain *c, const char *name)
@@ -146,7 +148,8 @@ static void test_chain_through_signal_handler_reaches_start(void)
     for (uint32_t i = 0; i < victim.n_samples; i++) {
         struct chain c = resolve(victim.samples[i]);
         const struct symbols_frame *handler = find_frame(&c, "on_signal"), *f = find_frame(&c, "[signal]");
-        good += !c.truncated && handler && f == handler + 1 && find_frame(&c, "main") && find_frame(&c, "_start");
+        good +=
+            !c.truncated && handler && f == handler + 1 && find_frame(&c, "main") && find_frame(&c, "_start");
     }
     CU_ASSERT(good * 100 >= N * 98u);
     victim_free(&victim);
@@ -189,7 +192,8 @@ static void test_kernel_frames_come_before_the_call_that_entered(void)
         while (k < c.n && c.frames[k].kind == DVT_FRAME_KERNEL)
             k++;
         in_kernel += k > 0;
-        good += k > 0 && !strcmp(c.frames[0].module, "kernel") && find_frame(&c, "make_calls") && !c.truncated;
+        good +=
+            k > 0 && !strcmp(c.frames[0].module, "kernel") && find_frame(&c, "make_calls") && !c.truncated;
         for (; k < c.n; k++)
             CU_ASSERT_NOT_EQUAL(c.frames[k].kind, DVT_FRAME_KERNEL);
     }
@@ -331,7 +335,8 @@ static void test_cpython_chain_shows_evaluation_and_counts_above_it(void)
     victim_free(&victim);
 }
 
-/* Above the cap files are forgotten, and read again when asked for: the names stay the same, and old ones stay valid. */
+/* Above the cap files are forgotten, and read again when asked for: the names stay the same, and old ones
+ * stay valid. */
 static void test_above_the_cap_files_are_forgotten_and_read_again(void)
 {
     start("victim", "chain");
@@ -359,7 +364,8 @@ static int perf_errno(bool kernel)
 int main(void)
 {
     if (perf_errno(false)) {
-        fprintf(stderr, "skipped: perf events of own code do not open here: %s\n", strerror(perf_errno(false)));
+        fprintf(stderr, "skipped: perf events of own code do not open here: %s\n",
+                strerror(perf_errno(false)));
         return 77;
     }
     kernel_is_allowed = perf_errno(true) == 0;

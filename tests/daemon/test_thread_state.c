@@ -1,5 +1,6 @@
 /*
- * test_thread_state: samples in order of their offsets, managed stacks by head, watermarks, code that is told again.
+ * test_thread_state: samples in order of their offsets, managed stacks by head, watermarks, code that is told
+ * again.
  */
 #include <CUnit/Basic.h>
 
@@ -99,7 +100,8 @@ static void test_stacks_carry_knowledge_up_to_the_last_but_one_after_the_margin(
 
 static struct stack *make_stack(const struct codetable *codes, uint64_t head, uint32_t code)
 {
-    struct stack *s = stack_new(codes, &(struct dvt_stack_rec){.head = head, .n_frames = 1, .code = &code, .line = &code});
+    struct stack *s =
+        stack_new(codes, &(struct dvt_stack_rec){.head = head, .n_frames = 1, .code = &code, .line = &code});
     if (!s)
         abort();
     return s;
@@ -109,7 +111,9 @@ static void test_stacks_are_taken_by_head_and_dropped_up_to_one(void)
 {
     struct codetable codes = {0};
     struct stacks stacks = {0};
-    CU_ASSERT_EQUAL(codetable_put(&codes, &(struct dvt_code_info){.id = 1, .name = dvt_str("f"), .file = dvt_str("a")}), 0);
+    CU_ASSERT_EQUAL(
+        codetable_put(&codes, &(struct dvt_code_info){.id = 1, .name = dvt_str("f"), .file = dvt_str("a")}),
+        0);
     const uint64_t heads[] = {10, 30, 20, 40};
     for (int i = 0; i < 4; i++)
         CU_ASSERT_EQUAL(stacks_put(&stacks, make_stack(&codes, heads[i], 1)), 0);

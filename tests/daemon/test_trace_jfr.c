@@ -9,8 +9,9 @@ static struct symbols_frame native[DVT_MAX_FRAMES];
 static uint32_t n_native, n_above;
 static bool native_truncated;
 
-uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw, struct symbols_frame *frames,
-                         uint32_t cap, uint32_t *ret_above_eval, bool *ret_truncated)
+uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw,
+                         struct symbols_frame *frames, uint32_t cap, uint32_t *ret_above_eval,
+                         bool *ret_truncated)
 {
     (void)s, (void)proc, (void)raw;
     CU_ASSERT_TRUE(cap >= n_native);
@@ -26,22 +27,31 @@ static void native_frame(const char *name, uint32_t kind)
                                                 kind == DVT_FRAME_NATIVE ? "ceval.c" : NULL, 7, kind, 0};
 }
 
-static struct process process = {.index = 1, .host_pid = 4711, .start_ticks = 5, .has_walker = true, .service = "shop",
-                                 .program = "app.py", .runtime = "python", .runtime_version = "3.11.7",
+static struct process process = {.index = 1,
+                                 .host_pid = 4711,
+                                 .start_ticks = 5,
+                                 .has_walker = true,
+                                 .service = "shop",
+                                 .program = "app.py",
+                                 .runtime = "python",
+                                 .runtime_version = "3.11.7",
                                  .tag_template = "{tenant}/{name}"};
 static struct process *processes[] = {&process};
-static struct trace_thread threads[] = {{.key = {1, 9, 1}, .name = "main", .host_tid = 1009, .uncovered_ns = 33},
-                                        {.key = {1, 12, 1}, .name = "worker", .uncovered_ns = 11}};
+static struct trace_thread threads[] = {
+    {.key = {1, 9, 1}, .name = "main", .host_tid = 1009, .uncovered_ns = 33},
+    {.key = {1, 12, 1}, .name = "worker", .uncovered_ns = 11}};
 static struct dvt_label labels[1];
 static struct dvt_trace_id links[1] = {{{9}}};
 static struct trace_scope scopes[2];
-static struct trace_mframe mframes[] = {{"calculate_discounts", "/app/orders.py", 42}, {"handle", "/app/web.py", 7}};
+static struct trace_mframe mframes[] = {{"calculate_discounts", "/app/orders.py", 42},
+                                        {"handle", "/app/web.py", 7}};
 static uint32_t mstack[] = {0, 1};
 static struct sample raw = {.time_ns = 150};
 static struct trace_sample samples[2];
 static struct trace trace;
 
-/* A kernel frame and libc's over the interpreter's evaluation function, two threads, a root scope and one inside. */
+/* A kernel frame and libc's over the interpreter's evaluation function, two threads, a root scope and one
+ * inside. */
 static void reset(void)
 {
     n_native = 0;
@@ -53,16 +63,43 @@ static void reset(void)
     native_truncated = false;
     process.has_walker = true;
     labels[0] = (struct dvt_label){dvt_str("tenant"), dvt_str("acme")};
-    scopes[0] = (struct trace_scope){.parent = DVT_NONE, .serial = 1, .start_ns = 100, .end_ns = 300, .span = {{1}},
-                                     .name = "GET /", .flags = DVT_SCOPE_ROOT, .labels = labels, .n_labels = 1};
-    scopes[1] = (struct trace_scope){.parent = 0, .serial = 2, .start_ns = 140, .end_ns = 160, .span = {{2}},
-                                     .parent_span = {{1}}, .name = "db", .flags = DVT_SCOPE_SHARED, .links = links,
-                                     .n_links = 1, .cut = true};
+    scopes[0] = (struct trace_scope){.parent = DVT_NONE,
+                                     .serial = 1,
+                                     .start_ns = 100,
+                                     .end_ns = 300,
+                                     .span = {{1}},
+                                     .name = "GET /",
+                                     .flags = DVT_SCOPE_ROOT,
+                                     .labels = labels,
+                                     .n_labels = 1};
+    scopes[1] = (struct trace_scope){.parent = 0,
+                                     .serial = 2,
+                                     .start_ns = 140,
+                                     .end_ns = 160,
+                                     .span = {{2}},
+                                     .parent_span = {{1}},
+                                     .name = "db",
+                                     .flags = DVT_SCOPE_SHARED,
+                                     .links = links,
+                                     .n_links = 1,
+                                     .cut = true};
     for (int i = 0; i < 2; i++)
         samples[i] = (struct trace_sample){.raw = &raw, .scope = 1, .weight_ns = 10, .n_mframes = 2};
-    trace = (struct trace){.id = {{0xaa}}, .part = 3, .processes = processes, .threads = threads, .scopes = scopes,
-                           .samples = samples, .mframes = mframes, .mstack = mstack, .n_processes = 1, .n_threads = 2,
-                           .n_scopes = 2, .n_samples = 2, .n_mframes = 2, .n_mstack = 2, .ambiguous = 4,
+    trace = (struct trace){.id = {{0xaa}},
+                           .part = 3,
+                           .processes = processes,
+                           .threads = threads,
+                           .scopes = scopes,
+                           .samples = samples,
+                           .mframes = mframes,
+                           .mstack = mstack,
+                           .n_processes = 1,
+                           .n_threads = 2,
+                           .n_scopes = 2,
+                           .n_samples = 2,
+                           .n_mframes = 2,
+                           .n_mstack = 2,
+                           .ambiguous = 4,
                            .lost_samples = 5};
 }
 

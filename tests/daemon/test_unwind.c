@@ -32,7 +32,8 @@ static struct unwind_regs regs_at(uint64_t sp)
 /* CFA = sp + 16, return address at CFA - 8. */
 static struct unwind_row plain_row(void)
 {
-    struct unwind_row row = {.valid = true, .cfa_reg = UNWIND_SP, .cfa_offset = 16, .n_rules = 1, .same = 1u << OTHER};
+    struct unwind_row row = {
+        .valid = true, .cfa_reg = UNWIND_SP, .cfa_offset = 16, .n_rules = 1, .same = 1u << OTHER};
     row.rules[0] = (struct unwind_rule){.reg = UNWIND_RA, .kind = UNWIND_AT_CFA, .offset = -8};
     return row;
 }
@@ -124,10 +125,17 @@ static void test_register_that_is_not_kept_is_unknown_in_the_caller(void)
 
 static void test_expression_of_a_plt_entry(void)
 {
-    /* What x86-64 linkers write for the CFA in .plt: sp + 8 + ((pc & 15) >= 11) << 3; here with a constant for pc. */
-    static const Dwarf_Op cfa[] = {{.atom = DW_OP_breg0 + UNWIND_SP, .number = 8}, {.atom = DW_OP_const1u, .number = 11},
-                                   {.atom = DW_OP_lit15}, {.atom = DW_OP_and}, {.atom = DW_OP_lit11}, {.atom = DW_OP_ge},
-                                   {.atom = DW_OP_lit3}, {.atom = DW_OP_shl}, {.atom = DW_OP_plus}};
+    /* What x86-64 linkers write for the CFA in .plt: sp + 8 + ((pc & 15) >= 11) << 3; here with a constant
+     * for pc. */
+    static const Dwarf_Op cfa[] = {{.atom = DW_OP_breg0 + UNWIND_SP, .number = 8},
+                                   {.atom = DW_OP_const1u, .number = 11},
+                                   {.atom = DW_OP_lit15},
+                                   {.atom = DW_OP_and},
+                                   {.atom = DW_OP_lit11},
+                                   {.atom = DW_OP_ge},
+                                   {.atom = DW_OP_lit3},
+                                   {.atom = DW_OP_shl},
+                                   {.atom = DW_OP_plus}};
     struct unwind_row row = plain_row();
     struct unwind_regs r = regs_at(BASE);
     fill();
@@ -139,7 +147,8 @@ static void test_expression_of_a_plt_entry(void)
 
 static void test_expression_as_place_and_as_value(void)
 {
-    static const Dwarf_Op place[] = {{.atom = DW_OP_call_frame_cfa}, {.atom = DW_OP_plus_uconst, .number = 8}};
+    static const Dwarf_Op place[] = {{.atom = DW_OP_call_frame_cfa},
+                                     {.atom = DW_OP_plus_uconst, .number = 8}};
     static const Dwarf_Op value[] = {{.atom = DW_OP_constu, .number = 0x401000}, {.atom = DW_OP_stack_value}};
     struct unwind_row row = expression_row(place, 2);
     struct unwind_regs r = regs_at(BASE);
@@ -205,8 +214,9 @@ static void test_names_are_demangled(void)
     assert_demangled("_ZN4shop5Order8discountEi", "shop::Order::discount(int)");
     assert_demangled("_ZN4shop3tax17h0123456789abcdefE", "shop::tax");
     assert_demangled("_ZN4shop3tax17h0123456789abcdeXE", "shop::tax::h0123456789abcdeX"); /* no hash */
-    assert_demangled("_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE",
-                     "<alloc::string::String as core::fmt::Debug>::fmt");
+    assert_demangled(
+        "_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE",
+        "<alloc::string::String as core::fmt::Debug>::fmt");
     assert_demangled("_Zbad", "_Zbad");
     assert_demangled("", "");
 }

@@ -1,6 +1,6 @@
 /*
- * victim_samples: starts a program and takes samples of it by perf, without the daemon's own sampler. For test_symbols and
- * bench_symbols. Cpu-clock, user registers and stack bytes, kernel call chain.
+ * victim_samples: starts a program and takes samples of it by perf, without the daemon's own sampler. For
+ * test_symbols and bench_symbols. Cpu-clock, user registers and stack bytes, kernel call chain.
  */
 #ifndef VICTIM_SAMPLES_H
 #define VICTIM_SAMPLES_H
@@ -127,10 +127,10 @@ static pid_t victim_second_thread(pid_t pid)
     return found;
 }
 
-/* Starts argv, samples its main thread (or, second_thread, the one it makes) n times, reads its map. The program runs
- * until victim_stop. */
-static void victim_start(struct victim *v, char *const argv[], uint32_t stack_bytes, bool kernel, bool second_thread,
-                         uint32_t n)
+/* Starts argv, samples its main thread (or, second_thread, the one it makes) n times, reads its map. The
+ * program runs until victim_stop. */
+static void victim_start(struct victim *v, char *const argv[], uint32_t stack_bytes, bool kernel,
+                         bool second_thread, uint32_t n)
 {
     int go[2];
     memset(v, 0, sizeof *v);

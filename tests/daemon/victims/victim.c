@@ -1,7 +1,7 @@
 /*
- * victim: a program whose stacks are known, for the tests of symbols. Built with -O2 -fomit-frame-pointer three times: with
- * debug information, with a symbol table only, and stripped. Its first argument says which stack it burns CPU on, until it
- * is killed.
+ * victim: a program whose stacks are known, for the tests of symbols. Built with -O2 -fomit-frame-pointer
+ * three times: with debug information, with a symbol table only, and stripped. Its first argument says which
+ * stack it burns CPU on, until it is killed.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -86,23 +86,26 @@ struct dvt_chunk {
     struct dvt_label *labels;
     struct dvt_trace_id *links;
     struct dvt_chunk_sample *samples;
-    uint32_t n_processes, n_threads, n_frames, n_stacks, n_stack_frames, n_scopes, n_labels, n_links, n_samples;
+    uint32_t n_processes, n_threads, n_frames, n_stacks, n_stack_frames, n_scopes, n_labels, n_links,
+        n_samples;
     struct dvt_chunk_ledger ledger;
 };
 
 /* Keys in the chunk's constant pools are *key_base + index; *key_base is advanced by what was used, and wraps
  * below INT32_MAX. One key base for all chunks of a store (the JDK's parser carries pool values over between
- * adjacent chunks, so a key must not change its meaning). Appends to out. DVT_ELIMIT above out->max, DVT_EINVAL if the tables
- * contradict each other (chunk_check.h). Ticks are the times themselves, and the JDK (25) takes the first chunk's offset to UNIX
- * time for a whole file: chunks in one file must have the same unix_offset_ns. */
+ * adjacent chunks, so a key must not change its meaning). Appends to out. DVT_ELIMIT above out->max,
+ * DVT_EINVAL if the tables contradict each other (chunk_check.h). Ticks are the times themselves, and the JDK
+ * (25) takes the first chunk's offset to UNIX time for a whole file: chunks in one file must have the same
+ * unix_offset_ns. */
 int dvt_chunk_encode(const struct dvt_chunk *c, uint32_t *key_base, struct dvt_buf *out, struct dvt_err *err);
 
-/* Size in bytes of the chunk that begins at p (from its header), if n bytes hold a whole plausible header and it is
- * finished; else DVT_EFORMAT. Used by recovery. */
+/* Size in bytes of the chunk that begins at p (from its header), if n bytes hold a whole plausible header and
+ * it is finished; else DVT_EFORMAT. Used by recovery. */
 int dvt_chunk_size(const uint8_t *p, size_t n, uint64_t *ret_size);
 
-/* Decodes a chunk written by dvt_chunk_encode, any minor version. Strings point into p, arrays into one block owned
- * by the chunk; free with dvt_chunk_fini. Every index of the result is checked, every parent chain ends. */
+/* Decodes a chunk written by dvt_chunk_encode, any minor version. Strings point into p, arrays into one block
+ * owned by the chunk; free with dvt_chunk_fini. Every index of the result is checked, every parent chain
+ * ends. */
 int dvt_chunk_decode(const uint8_t *p, size_t n, struct dvt_chunk *ret, struct dvt_err *err);
 void dvt_chunk_fini(struct dvt_chunk *c);
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include "limits.h"
 
-#define RULE(holds, what)                                                                                               \
-    do {                                                                                                                \
-        if (!(holds))                                                                                                   \
-            return dvt_fail(err, code, 0, "chunk: " what " (index %u)", i);                                             \
+#define RULE(holds, what)                                                                                    \
+    do {                                                                                                     \
+        if (!(holds))                                                                                        \
+            return dvt_fail(err, code, 0, "chunk: " what " (index %u)", i);                                  \
     } while (0)
 
 static bool kind_is_known(uint32_t kind)
@@ -32,7 +32,8 @@ static int check_stacks(const struct dvt_chunk *c, int code, struct dvt_err *err
     for (uint32_t i = 0; i < c->n_threads; i++)
         RULE(c->threads[i].process < c->n_processes, "a thread without process");
     for (uint32_t i = 0; i < c->n_frames; i++)
-        RULE(kind_is_known(c->frames[i].kind) && c->frames[i].line <= DVT_CHUNK_MAX_LINE, "an impossible frame");
+        RULE(kind_is_known(c->frames[i].kind) && c->frames[i].line <= DVT_CHUNK_MAX_LINE,
+             "an impossible frame");
     for (uint32_t i = 0; i < c->n_stacks; i++)
         RULE(slice_is_inside(c->stacks[i].first, c->stacks[i].n, c->n_stack_frames), "a stack out of range");
     for (uint32_t i = 0; i < c->n_stack_frames; i++)
@@ -51,7 +52,8 @@ static int check_scopes(const struct dvt_chunk *c, int code, struct dvt_err *err
              "a scope outside the chunk's time");
         RULE(s->n_labels <= DVT_MAX_LABELS && slice_is_inside(s->first_label, s->n_labels, c->n_labels),
              "labels out of range");
-        RULE(s->n_links <= DVT_MAX_LINKS && slice_is_inside(s->first_link, s->n_links, c->n_links), "links out of range");
+        RULE(s->n_links <= DVT_MAX_LINKS && slice_is_inside(s->first_link, s->n_links, c->n_links),
+             "links out of range");
     }
     return 0;
 }

@@ -104,7 +104,8 @@ struct dec {
 /* Fails with what is damaged, or out of memory if that is what happened (d->rc). */
 int dvt_dec_damaged(struct dec *d, const char *what);
 
-/* Compiles the plans of the types we know from the chunk's metadata. DVT_EFORMAT if the chunk is not of this program. */
+/* Compiles the plans of the types we know from the chunk's metadata. DVT_EFORMAT if the chunk is not of this
+ * program. */
 int dvt_dec_plans(struct dec *d);
 
 /* Reads the checkpoint at p[n] into the tables of d. */

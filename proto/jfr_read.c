@@ -1,8 +1,8 @@
 /*
  * jfr_read: strings, header, metadata tree, plans. See jfr_read.h.
  *
- * The metadata tree is walked without building it: "class" elements open a type, "field" elements within it are its
- * fields, everything else (annotations, settings, regions) is passed over. Its depth is bounded.
+ * The metadata tree is walked without building it: "class" elements open a type, "field" elements within it
+ * are its fields, everything else (annotations, settings, regions) is passed over. Its depth is bounded.
  */
 #include "jfr_read.h"
 
@@ -75,7 +75,8 @@ int dvt_jfr_get_head(const uint8_t *p, size_t n, struct jfr_head *ret)
 
 enum { MAX_DEPTH = 8, MAX_ATTRIBUTES = 16 };
 
-enum word { W_OTHER, W_CLASS, W_FIELD, W_NAME, W_ID, W_CONSTANT_POOL, W_DIMENSION }; /* what a name or key may be */
+/* What a name or key may be. */
+enum word { W_OTHER, W_CLASS, W_FIELD, W_NAME, W_ID, W_CONSTANT_POOL, W_DIMENSION };
 
 struct tree {
     struct jfr_r r;
@@ -112,8 +113,12 @@ static enum word word_at(struct tree *t)
 
 static uint8_t word_of(struct dvt_str s)
 {
-    static const char *const texts[] = {[W_CLASS] = "class", [W_FIELD] = "field", [W_NAME] = "name", [W_ID] = "id",
-                                        [W_CONSTANT_POOL] = "constantPool", [W_DIMENSION] = "dimension"};
+    static const char *const texts[] = {[W_CLASS] = "class",
+                                        [W_FIELD] = "field",
+                                        [W_NAME] = "name",
+                                        [W_ID] = "id",
+                                        [W_CONSTANT_POOL] = "constantPool",
+                                        [W_DIMENSION] = "dimension"};
     for (uint8_t i = W_CLASS; i <= W_DIMENSION; i++)
         if (is(s, texts[i]))
             return i;
@@ -269,9 +274,10 @@ static uint8_t op_of(const struct jfr_meta *m, const struct jfr_rfield *f)
     static const struct {
         const char *name;
         uint8_t op;
-    } primitives[] = {{"boolean", JFR_OP_BYTE},  {"byte", JFR_OP_BYTE},    {"int", JFR_OP_INT},
-                      {"long", JFR_OP_INT},      {"short", JFR_OP_INT},    {"char", JFR_OP_INT},
-                      {"float", JFR_OP_FIXED4},  {"double", JFR_OP_FIXED8}, {"java.lang.String", JFR_OP_STRING}};
+    } primitives[] = {
+        {"boolean", JFR_OP_BYTE}, {"byte", JFR_OP_BYTE},     {"int", JFR_OP_INT},
+        {"long", JFR_OP_INT},     {"short", JFR_OP_INT},     {"char", JFR_OP_INT},
+        {"float", JFR_OP_FIXED4}, {"double", JFR_OP_FIXED8}, {"java.lang.String", JFR_OP_STRING}};
     if (f->is_array)
         return JFR_OP_ARRAY;
     if (f->is_pool)
@@ -294,8 +300,8 @@ static bool op_fits(uint8_t op, char wanted)
     }
 }
 
-int dvt_jfr_plan(const struct jfr_meta *m, uint32_t type, const char *const *names, uint32_t n, struct jfr_plan *ret,
-                 struct dvt_err *err)
+int dvt_jfr_plan(const struct jfr_meta *m, uint32_t type, const char *const *names, uint32_t n,
+                 struct jfr_plan *ret, struct dvt_err *err)
 {
     const struct jfr_rtype *t = &m->types[type];
     *ret = (struct jfr_plan){.n = t->n, .all_ints = true};
@@ -317,7 +323,8 @@ int dvt_jfr_plan(const struct jfr_meta *m, uint32_t type, const char *const *nam
 
 static void skip_field(const struct jfr_meta *m, uint32_t field, struct jfr_r *r, int depth);
 
-static void skip_value(const struct jfr_meta *m, const struct jfr_rfield *f, uint8_t op, struct jfr_r *r, int depth)
+static void skip_value(const struct jfr_meta *m, const struct jfr_rfield *f, uint8_t op, struct jfr_r *r,
+                       int depth)
 {
     size_t n = op == JFR_OP_FIXED4 ? 4 : op == JFR_OP_FIXED8 ? 8 : op == JFR_OP_BYTE ? 1 : 0;
     if (op == JFR_OP_INT)
@@ -343,7 +350,8 @@ static void skip_field(const struct jfr_meta *m, uint32_t field, struct jfr_r *r
         skip_value(m, &f, op, r, depth);
 }
 
-void dvt_jfr_run_slow(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r, struct jfr_values *v)
+void dvt_jfr_run_slow(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r,
+                      struct jfr_values *v)
 {
     for (uint32_t i = 0; i < plan->n && !r->bad; i++) {
         const struct jfr_step *s = &plan->steps[i];

@@ -1,9 +1,10 @@
 /*
  * jfr_read: the primitives that a JFR chunk is read with: integers, strings, header, metadata, and plans.
  *
- * All input is outside bytes: a reader never passes its end and turns bad instead. A plan is a type's field list
- * compiled once per chunk for the fields the caller names: values land in slots, unknown fields are skipped by their
- * declared type, known ones that are absent leave their slot alone. So later minor versions stay readable.
+ * All input is outside bytes: a reader never passes its end and turns bad instead. A plan is a type's field
+ * list compiled once per chunk for the fields the caller names: values land in slots, unknown fields are
+ * skipped by their declared type, known ones that are absent leave their slot alone. So later minor versions
+ * stay readable.
  */
 #ifndef DVT_JFR_READ_H
 #define DVT_JFR_READ_H
@@ -50,7 +51,7 @@ struct dvt_str dvt_jfr_get_string(struct jfr_r *r);
 struct jfr_head {
     uint64_t bytes, checkpoint, metadata;
 };
-/* Checks the first 68 bytes: magic, version 2, finished, integers compressed, ticks are ns, offsets inside. */
+/* Checks the first 68 bytes: magic, version 2, finished, integers compressed, ticks in ns, offsets inside. */
 int dvt_jfr_get_head(const uint8_t *p, size_t n, struct jfr_head *ret);
 
 /* ---- metadata ---- */
@@ -80,7 +81,15 @@ uint32_t dvt_jfr_type(const struct jfr_meta *m, const char *name);
 
 /* ---- plans ---- */
 
-enum jfr_op { JFR_OP_INT, JFR_OP_BYTE, JFR_OP_STRING, JFR_OP_FIXED4, JFR_OP_FIXED8, JFR_OP_SKIP, JFR_OP_ARRAY };
+enum jfr_op {
+    JFR_OP_INT,
+    JFR_OP_BYTE,
+    JFR_OP_STRING,
+    JFR_OP_FIXED4,
+    JFR_OP_FIXED8,
+    JFR_OP_SKIP,
+    JFR_OP_ARRAY
+};
 enum { JFR_SLOTS = 16, JFR_SINK = JFR_SLOTS }; /* wanted fields of a type at most; the slot nobody reads */
 
 struct jfr_plan {
@@ -98,12 +107,14 @@ struct jfr_values {
     void (*array)(void *ctx, struct jfr_r *r);
     void *ctx;
 };
-/* names[n], each with its op as the first character: "i" integer, boolean or key; "s" inline string; "a" array. Name k
- * goes to slot k. DVT_EFORMAT if a wanted field is of another sort. */
-int dvt_jfr_plan(const struct jfr_meta *m, uint32_t type, const char *const *names, uint32_t n, struct jfr_plan *ret,
-                 struct dvt_err *err);
-void dvt_jfr_run_slow(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r, struct jfr_values *v);
-static inline void jfr_run(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r, struct jfr_values *v)
+/* names[n], each with its op as the first character: "i" integer, boolean or key; "s" inline string; "a"
+ * array. Name k goes to slot k. DVT_EFORMAT if a wanted field is of another sort. */
+int dvt_jfr_plan(const struct jfr_meta *m, uint32_t type, const char *const *names, uint32_t n,
+                 struct jfr_plan *ret, struct dvt_err *err);
+void dvt_jfr_run_slow(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r,
+                      struct jfr_values *v);
+static inline void jfr_run(const struct jfr_meta *m, const struct jfr_plan *plan, struct jfr_r *r,
+                           struct jfr_values *v)
 {
     if (!plan->all_ints) {
         dvt_jfr_run_slow(m, plan, r, v);

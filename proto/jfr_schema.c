@@ -1,8 +1,9 @@
 /*
  * jfr_schema: the table of types. See jfr_schema.h for its rules.
  *
- * Class.classLoader and Class.package are never set; typing them as symbols spares two more types in every chunk.
- * Class.module and Class.file hold what the frame's own module and file are: Class.name is only for display.
+ * Class.classLoader and Class.package are never set; typing them as symbols spares two more types in every
+ * chunk. Class.module and Class.file hold what the frame's own module and file are: Class.name is only for
+ * display.
  */
 #include "jfr_schema.h"
 
@@ -14,18 +15,23 @@
 #define STRING_KEY(name) F(name, STRING, JFR_POOL)
 
 FIELDS(none) = {END};
-FIELDS(class_fields) = {F("classLoader", SYMBOL, JFR_POOL), F("name", SYMBOL, JFR_POOL), F("package", SYMBOL, JFR_POOL),
-                        F("modifiers", INT, 0),             F("module", SYMBOL, JFR_POOL), F("file", SYMBOL, JFR_POOL),
+FIELDS(class_fields) = {F("classLoader", SYMBOL, JFR_POOL),
+                        F("name", SYMBOL, JFR_POOL),
+                        F("package", SYMBOL, JFR_POOL),
+                        F("modifiers", INT, 0),
+                        F("module", SYMBOL, JFR_POOL),
+                        F("file", SYMBOL, JFR_POOL),
                         END};
 FIELDS(thread_fields) = {F("osName", STRING, 0),     F("osThreadId", LONG, 0), F("javaName", STRING, 0),
                          F("javaThreadId", LONG, 0), F("process", INT, 0),     END};
 FIELDS(frame_type_fields) = {F("description", STRING, 0), END};
 FIELDS(thread_state_fields) = {F("name", STRING, 0), END};
 FIELDS(stack_trace_fields) = {F("truncated", BOOLEAN, 0), F("frames", STACK_FRAME, JFR_ARRAY), END};
-FIELDS(stack_frame_fields) = {F("method", METHOD, JFR_POOL), F("lineNumber", INT, 0), F("bytecodeIndex", INT, 0),
-                              F("type", FRAME_TYPE, JFR_POOL), END};
-FIELDS(method_fields) = {F("type", CLASS, JFR_POOL), F("name", SYMBOL, JFR_POOL), F("descriptor", SYMBOL, JFR_POOL),
-                         F("modifiers", INT, 0),     F("hidden", BOOLEAN, 0),     END};
+FIELDS(stack_frame_fields) = {F("method", METHOD, JFR_POOL), F("lineNumber", INT, 0),
+                              F("bytecodeIndex", INT, 0), F("type", FRAME_TYPE, JFR_POOL), END};
+FIELDS(method_fields) = {F("type", CLASS, JFR_POOL),        F("name", SYMBOL, JFR_POOL),
+                         F("descriptor", SYMBOL, JFR_POOL), F("modifiers", INT, 0),
+                         F("hidden", BOOLEAN, 0),           END};
 FIELDS(symbol_fields) = {F("string", STRING, 0), END};
 
 FIELDS(sample_fields) = {START,
@@ -36,7 +42,8 @@ FIELDS(sample_fields) = {START,
                          F("weight", LONG, JFR_SPAN_TICKS),
                          END};
 FIELDS(setting_fields) = {START, F("id", LONG, 0), F("name", STRING, 0), F("value", STRING, 0), END};
-FIELDS(span_fields) = {START, DURATION, F("eventThread", THREAD, JFR_POOL), F("tag", STRING, JFR_POOL | JFR_CONTEXT), END};
+FIELDS(span_fields) = {START, DURATION, F("eventThread", THREAD, JFR_POOL),
+                       F("tag", STRING, JFR_POOL | JFR_CONTEXT), END};
 
 FIELDS(trace_fields) = {START,
                         DURATION,

@@ -1,10 +1,11 @@
 /*
  * jfr_schema: the JFR types of a Dovetail chunk as one table, the only place where they are declared.
  *
- * The writer turns it into the chunk's metadata event and writes values in its field order; readers (the JDK, JMC,
- * jfrconv, jfr_read.c) go by type and field names, so fields may be appended and type ids changed in a later minor
- * version. Known names (jdk.*, profiler.*) keep the fields other readers insist on, in their order; ours follow.
- * Ids stay below 128 (one byte) and off 76 ('L', which jfrconv takes for a chunk's magic).
+ * The writer turns it into the chunk's metadata event and writes values in its field order; readers (the JDK,
+ * JMC, jfrconv, jfr_read.c) go by type and field names, so fields may be appended and type ids changed in a
+ * later minor version. Known names (jdk.*, profiler.*) keep the fields other readers insist on, in their
+ * order; ours follow. Ids stay below 128 (one byte) and off 76 ('L', which jfrconv takes for a chunk's
+ * magic).
  */
 #ifndef DVT_JFR_SCHEMA_H
 #define DVT_JFR_SCHEMA_H
@@ -43,17 +44,18 @@ enum jfr_type_id {
     JFR_CONTEXTUAL,
 };
 
-/* The metadata event's id. The JDK takes chunks of one id in one file to have the same types: it must change with them. */
+/* The metadata event's id. The JDK takes chunks of one id in one file to have the same types: it must change
+ * with them. */
 enum { JFR_METADATA_ID = 1 };
 
 enum jfr_type_kind { JFR_PLAIN, JFR_SIMPLE, JFR_EVENT, JFR_ANNOTATION };
 
 enum { /* of a field */
-    JFR_POOL = 1,    /* a key into the constant pool of its type */
+    JFR_POOL = 1, /* a key into the constant pool of its type */
     JFR_ARRAY = 2,
-    JFR_TICKS = 4,   /* annotated Timestamp("TICKS") */
+    JFR_TICKS = 4,      /* annotated Timestamp("TICKS") */
     JFR_SPAN_TICKS = 8, /* annotated Timespan("TICKS") */
-    JFR_CONTEXT = 16,   /* annotated Contextual: `jfr print` shows it at events inside, jfrconv --tag filters by it */
+    JFR_CONTEXT = 16,   /* annotated Contextual: `jfr print` shows it at events inside, jfrconv filters */
 };
 
 struct jfr_field {

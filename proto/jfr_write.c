@@ -1,9 +1,9 @@
 /*
  * jfr_write: buffer growth, chunk header and metadata event. See jfr_write.h.
  *
- * The metadata event holds a string table and a tree of elements (root, metadata, class, field, annotation) whose
- * names and attributes are indexes into it. It is made anew for each chunk from the schema table; strings are kept
- * unique by a small hash table on the stack.
+ * The metadata event holds a string table and a tree of elements (root, metadata, class, field, annotation)
+ * whose names and attributes are indexes into it. It is made anew for each chunk from the schema table;
+ * strings are kept unique by a small hash table on the stack.
  */
 #include "jfr_write.h"
 
@@ -155,7 +155,8 @@ static void annotation(struct meta *m, uint32_t type, const char *value)
 static void field(struct meta *m, const struct jfr_field *f)
 {
     uint32_t pool = f->flags & JFR_POOL ? 1u : 0u, array = f->flags & JFR_ARRAY ? 1u : 0u;
-    uint32_t n = (f->flags & JFR_TICKS ? 1u : 0u) + (f->flags & JFR_SPAN_TICKS ? 1u : 0u) + (f->flags & JFR_CONTEXT ? 1u : 0u);
+    uint32_t n = (f->flags & JFR_TICKS ? 1u : 0u) + (f->flags & JFR_SPAN_TICKS ? 1u : 0u) +
+                 (f->flags & JFR_CONTEXT ? 1u : 0u);
     if (!element(m, "field", 2 + pool + array))
         return;
     attribute(m, "name", f->name);

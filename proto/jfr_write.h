@@ -1,5 +1,6 @@
 /*
- * jfr_write: the primitives that a JFR chunk is written with: LEB128 integers, strings, headers, the metadata event.
+ * jfr_write: the primitives that a JFR chunk is written with: LEB128 integers, strings, headers, the metadata
+ * event.
  *
  * A writer appends to a struct dvt_buf, growing it up to its max. Writing functions need room reserved before
  * (jfr_room); a failed reservation is kept in rc and everything after is the caller's to skip.
@@ -48,7 +49,8 @@ static inline void jfr_put_byte(struct jfr_w *w, uint8_t v)
 {
     *w->p++ = v;
 }
-/* Encoding 3 (UTF-8); needs room for s.n + 10. An empty string too: jdk.types.Symbol allows no other encoding. */
+/* Encoding 3 (UTF-8); needs room for s.n + 10. An empty string too: jdk.types.Symbol allows no other
+ * encoding. */
 static inline void jfr_put_utf8(struct jfr_w *w, struct dvt_str s)
 {
     jfr_put_byte(w, 3);
@@ -72,8 +74,8 @@ struct jfr_header { /* offsets and size count from the chunk's start */
     int64_t start_unix_ns;
     uint64_t start_ticks, duration_ns;
 };
-/* A tick is a nanosecond. The JDK (25) converts the ticks of a whole file by its first chunk's origin, so unix - ticks must
- * be the same in all chunks of a file. */
+/* A tick is a nanosecond. The JDK (25) converts the ticks of a whole file by its first chunk's origin, so
+ * unix - ticks must be the same in all chunks of a file. */
 void dvt_jfr_header(uint8_t out[JFR_HEADER_BYTES], const struct jfr_header *h);
 
 #endif

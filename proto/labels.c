@@ -1,7 +1,7 @@
 /*
- * labels: see labels.h. Scopes are grouped by span id; a group's set is made after those of its parents' groups, by a
- * walk with its own stack. Groups may form rings (a parent's scope run inside its child's, or ids made up by others): of
- * a group met again while it waits for its parents only its own labels are taken.
+ * labels: see labels.h. Scopes are grouped by span id; a group's set is made after those of its parents'
+ * groups, by a walk with its own stack. Groups may form rings (a parent's scope run inside its child's, or
+ * ids made up by others): of a group met again while it waits for its parents only its own labels are taken.
  */
 #include "labels.h"
 
@@ -31,8 +31,9 @@ struct set {
 struct walk {
     struct dvt_trace_labels *t;
     const struct dvt_chunk *c;
-    struct dvt_tuples spans;          /* span id halves, or a scope's index and a mark; the index is the group */
-    uint32_t *group, *next, *first;   /* [n_scopes] group of a scope, next scope of its group; first scope of a group */
+    struct dvt_tuples spans; /* span id halves, or a scope's index and a mark; the index is the group */
+    uint32_t *group, *next; /* [n_scopes] a scope's group, next scope of its group */
+    uint32_t *first;        /* [n_scopes] first scope of a group */
     uint32_t *set;                    /* [n_scopes] by group: index in sets + 1, 0 not yet */
     bool *waits;                      /* by group: its parents were pushed */
     uint32_t *stack;                  /* [3 * n_scopes + 1] groups */
@@ -94,7 +95,8 @@ static int make_groups(struct walk *w)
     for (uint32_t i = w->c->n_scopes; i-- > 0;) {
         const struct dvt_chunk_scope *s = &w->c->scopes[i];
         const uint32_t alone[DVT_TUPLE] = {i, 0, 1, 0};
-        uint32_t g = dvt_span_id_is_zero(&s->span) ? dvt_tuples_put(&w->spans, alone) : span_group(w, &s->span);
+        uint32_t g =
+            dvt_span_id_is_zero(&s->span) ? dvt_tuples_put(&w->spans, alone) : span_group(w, &s->span);
         if (g == UINT32_MAX)
             return DVT_ENOMEM;
         w->group[i] = g;
@@ -119,7 +121,8 @@ static void each_parent(struct walk *w, uint32_t g, void (*fn)(struct walk *, ui
 {
     for (uint32_t i = w->first[g]; i != DVT_NONE; i = w->next[i]) {
         const struct dvt_chunk_scope *s = &w->c->scopes[i];
-        uint32_t enclosing = s->parent == DVT_NONE ? DVT_NONE : w->group[s->parent], span = parent_group(w, s);
+        uint32_t enclosing = s->parent == DVT_NONE ? DVT_NONE : w->group[s->parent],
+                 span = parent_group(w, s);
         if (enclosing != DVT_NONE && enclosing != g)
             fn(w, enclosing, ctx);
         if (span != DVT_NONE && span != g && span != enclosing)
@@ -147,7 +150,8 @@ static uint32_t put_set(struct walk *w, struct set *s)
 
 static uint32_t label_id(struct walk *w, const struct dvt_label *l)
 {
-    const uint32_t pair[DVT_TUPLE] = {dvt_strings_put(&w->t->strings, l->key), dvt_strings_put(&w->t->strings, l->value)};
+    const uint32_t pair[DVT_TUPLE] = {dvt_strings_put(&w->t->strings, l->key),
+                                      dvt_strings_put(&w->t->strings, l->value)};
     return dvt_tuples_put(&w->t->labels, pair);
 }
 
@@ -245,8 +249,15 @@ int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, 
     *ret = (struct dvt_label_sets){.of_scope = calloc(n, sizeof *ret->of_scope)};
     int rc = DVT_ENOMEM;
     if (block && waits && ret->of_scope) {
-        struct walk w = {.t = t, .c = c, .group = block, .next = block + n, .first = block + 2 * n, .set = block + 3 * n,
-                         .stack = block + 4 * n, .waits = waits, .sets = ret};
+        struct walk w = {.t = t,
+                         .c = c,
+                         .group = block,
+                         .next = block + n,
+                         .first = block + 2 * n,
+                         .set = block + 3 * n,
+                         .stack = block + 4 * n,
+                         .waits = waits,
+                         .sets = ret};
         rc = walk_scopes(&w);
         dvt_tuples_fini(&w.spans);
     }

@@ -1,12 +1,15 @@
 /*
- * labels: which labels count for which scope of a trace. The store's sums and the CLI's filters use this one rule.
+ * labels: which labels count for which scope of a trace. The store's sums and the CLI's filters use this one
+ * rule.
  *
  * A scope's effective labels are, nearer ones hiding farther ones of the same key:
- *   1. its own and those of all scopes with its span id in the chunk (a span's scopes share what one of them learned),
- *   2. the effective labels of the scopes that enclose those on their threads, and of their parent span's scopes,
+ *   1. its own and those of all scopes with its span id in the chunk (a span's scopes share what one of them
+ * learned),
+ *   2. the effective labels of the scopes that enclose those on their threads, and of their parent span's
+ * scopes,
  *   3. keys that have exactly one value in the whole trace.
- * A key with several values at the same distance keeps them all. "Whole trace" is what was added to dvt_trace_labels:
- * add every part before asking for the sets of any.
+ * A key with several values at the same distance keeps them all. "Whole trace" is what was added to
+ * dvt_trace_labels: add every part before asking for the sets of any.
  */
 #ifndef DVT_LABELS_H
 #define DVT_LABELS_H

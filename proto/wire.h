@@ -102,7 +102,8 @@ struct dvt_thread_info {
     struct dvt_str name;
     uint64_t uncovered_ns; /* CPU time from the thread's first scope to its arming */
     bool ended;            /* all of its scopes have been sent */
-    uint64_t armed_head;   /* ring offset when its signal was armed: samples up to here came a first period apart */
+    uint64_t
+        armed_head; /* ring offset when its signal was armed: samples up to here came a first period apart */
 };
 
 enum dvt_scope_flags {

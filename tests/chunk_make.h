@@ -1,6 +1,6 @@
 /*
- * chunk_make: chunks for tests, benchmarks and corpora. The same seed gives the same chunk; different seeds share no
- * frame names, so that a stack shown under the wrong chunk is recognised.
+ * chunk_make: chunks for tests, benchmarks and corpora. The same seed gives the same chunk; different seeds
+ * share no frame names, so that a stack shown under the wrong chunk is recognised.
  */
 #ifndef CHUNK_MAKE_H
 #define CHUNK_MAKE_H
@@ -33,7 +33,8 @@ static inline void *made_array(struct made *m, size_t n, size_t size)
     return b->data;
 }
 
-static inline struct dvt_str __attribute__((format(printf, 2, 3))) made_text(struct made *m, const char *fmt, ...)
+static inline struct dvt_str __attribute__((format(printf, 2, 3)))
+made_text(struct made *m, const char *fmt, ...)
 {
     char buf[256];
     va_list ap;
@@ -49,17 +50,19 @@ static inline void made_tables(struct made *m, uint32_t seed, struct made_size z
 {
     struct dvt_chunk *c = &m->c;
     c->processes = made_array(m, c->n_processes = 1, sizeof *c->processes);
-    c->processes[0] = (struct dvt_chunk_process){4711, 99, dvt_str("shop"), dvt_str("python3"), dvt_str("python"),
-                                                 dvt_str("3.11.7")};
+    c->processes[0] = (struct dvt_chunk_process){
+        4711, 99, dvt_str("shop"), dvt_str("python3"), dvt_str("python"), dvt_str("3.11.7")};
     c->threads = made_array(m, c->n_threads = z.threads, sizeof *c->threads);
     for (uint32_t i = 0; i < z.threads; i++)
         c->threads[i] = (struct dvt_chunk_thread){0, 100 + i, made_text(m, "worker-%u", i)};
     c->frames = made_array(m, c->n_frames = z.depth * 4, sizeof *c->frames);
     for (uint32_t i = 0; i < c->n_frames; i++) {
-        static const uint32_t kinds[] = {DVT_FRAME_KERNEL, DVT_FRAME_NATIVE, DVT_FRAME_MANAGED, DVT_FRAME_MANAGED};
-        static const char *const modules[] = {"kernel", "libc.so.6", "/app/shop/orders.py", "/app/shop/main.py"};
-        c->frames[i] = (struct dvt_chunk_frame){made_text(m, "fn_%u_%u", seed, i), dvt_str(modules[i % 4]), dvt_str(""),
-                                                i % 4 > 1 ? 10 + i : 0, kinds[i % 4]};
+        static const uint32_t kinds[] = {DVT_FRAME_KERNEL, DVT_FRAME_NATIVE, DVT_FRAME_MANAGED,
+                                         DVT_FRAME_MANAGED};
+        static const char *const modules[] = {"kernel", "libc.so.6", "/app/shop/orders.py",
+                                              "/app/shop/main.py"};
+        c->frames[i] = (struct dvt_chunk_frame){made_text(m, "fn_%u_%u", seed, i), dvt_str(modules[i % 4]),
+                                                dvt_str(""), i % 4 > 1 ? 10 + i : 0, kinds[i % 4]};
     }
     c->stacks = made_array(m, c->n_stacks = z.stacks, sizeof *c->stacks);
     c->stack_frames = made_array(m, c->n_stack_frames = z.stacks * z.depth, sizeof *c->stack_frames);
@@ -69,7 +72,8 @@ static inline void made_tables(struct made *m, uint32_t seed, struct made_size z
         c->stacks[i] = (struct dvt_chunk_stack){i * z.depth, z.depth, i % 5 == 4};
 }
 
-/* Scope 0 of each thread spans the chunk; the others follow each other within it. Every scope has a tenant label. */
+/* Scope 0 of each thread spans the chunk; the others follow each other within it. Every scope has a tenant
+ * label. */
 static inline void made_scopes(struct made *m, uint32_t seed, struct made_size z)
 {
     struct dvt_chunk *c = &m->c;
@@ -79,8 +83,10 @@ static inline void made_scopes(struct made *m, uint32_t seed, struct made_size z
     for (uint32_t i = 0; i < z.scopes; i++) {
         struct dvt_chunk_scope *s = &c->scopes[i];
         bool is_root = i < z.threads;
-        *s = (struct dvt_chunk_scope){.thread = i % z.threads, .parent = is_root ? DVT_NONE : i % z.threads,
-                                      .serial = i + 1, .start_ns = is_root ? c->start_ns : c->start_ns + step * i,
+        *s = (struct dvt_chunk_scope){.thread = i % z.threads,
+                                      .parent = is_root ? DVT_NONE : i % z.threads,
+                                      .serial = i + 1,
+                                      .start_ns = is_root ? c->start_ns : c->start_ns + step * i,
                                       .end_ns = is_root ? c->end_ns : c->start_ns + step * (i + 1)};
         s->span.b[7] = (uint8_t)(i + 1);
         s->span.b[6] = (uint8_t)((i + 1) >> 8);
@@ -114,15 +120,22 @@ static inline struct made *made_new(uint32_t seed, struct made_size z)
     struct made *m = calloc(1, sizeof *m);
     if (!m)
         abort();
-    m->c = (struct dvt_chunk){.unix_offset_ns = 1700000000000000000, .start_ns = 259200000000000ull + seed * 1000000ull,
-                              .period_ns = 10101010, .event = dvt_str("perf::PERF_COUNT_SW_CPU_CLOCK"),
+    m->c = (struct dvt_chunk){.unix_offset_ns = 1700000000000000000,
+                              .start_ns = 259200000000000ull + seed * 1000000ull,
+                              .period_ns = 10101010,
+                              .event = dvt_str("perf::PERF_COUNT_SW_CPU_CLOCK"),
                               .host = dvt_str("host-a")};
     m->c.end_ns = m->c.start_ns + 300000000;
     m->c.trace.b[0] = 0xab;
     for (int i = 0; i < 4; i++)
         m->c.trace.b[12 + i] = (uint8_t)(seed >> (24 - 8 * i));
-    m->c.ledger = (struct dvt_chunk_ledger){.samples = z.samples, .no_stack = 2, .ambiguous = 1, .scopes = z.scopes,
-                                            .no_stack_by = {[2] = 1, [6] = 1}, .uncovered_ns = 12345, .lost_samples = 3};
+    m->c.ledger = (struct dvt_chunk_ledger){.samples = z.samples,
+                                            .no_stack = 2,
+                                            .ambiguous = 1,
+                                            .scopes = z.scopes,
+                                            .no_stack_by = {[2] = 1, [6] = 1},
+                                            .uncovered_ns = 12345,
+                                            .lost_samples = 3};
     made_tables(m, seed, z);
     made_scopes(m, seed, z);
     made_samples(m, seed, z);
@@ -138,6 +151,7 @@ static inline void made_free(struct made *m)
     free(m);
 }
 
-static const struct made_size made_small = {.threads = 2, .scopes = 6, .stacks = 4, .depth = 4, .samples = 12};
+static const struct made_size made_small = {
+    .threads = 2, .scopes = 6, .stacks = 4, .depth = 4, .samples = 12};
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * deny_perf: runs a command in which perf_event_open fails with EPERM, as in a container with the usual seccomp profile.
- *   deny_perf COMMAND...
+ * deny_perf: runs a command in which perf_event_open fails with EPERM, as in a container with the usual
+ * seccomp profile. deny_perf COMMAND...
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
 /*
- * budget: scopes of 290 ms of CPU time each, on two threads of one trace each time. Prints "TRACE CPU_NS" a trace (the sum of
- * both threads).   budget ROUNDS
+ * budget: scopes of 290 ms of CPU time each, on two threads of one trace each time. Prints "TRACE CPU_NS" a
+ * trace (the sum of both threads).   budget ROUNDS
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * burn: spends CPU time, measured by the thread's own CPU clock, so that the truth is what was spent and not what was
- * meant. Not inlined, so that each caller is a frame of its own.
+ * burn: spends CPU time, measured by the thread's own CPU clock, so that the truth is what was spent and not
+ * what was meant. Not inlined, so that each caller is a frame of its own.
  */
 #ifndef BURN_H
 #define BURN_H

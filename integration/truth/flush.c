@@ -1,6 +1,6 @@
 /*
- * flush: a busy thread whose every 10 ms of CPU time hold 2 ms in flush() and 8 ms in fill(): a sampler that falls into step
- * with it would show 0% or 100%. Prints "flush CPU_NS" and "fill CPU_NS".   flush SECONDS
+ * flush: a busy thread whose every 10 ms of CPU time hold 2 ms in flush() and 8 ms in fill(): a sampler that
+ * falls into step with it would show 0% or 100%. Prints "flush CPU_NS" and "fill CPU_NS".   flush SECONDS
  */
 #include <inttypes.h>
 #include <stdio.h>

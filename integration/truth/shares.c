@@ -1,7 +1,7 @@
 /*
- * shares: traces with known CPU shares. Ten traces take turns of 20 ms on each of two threads; in each turn seven functions
- * spend 31, 23, 17, 13, 9, 6 and 1 percent. Prints one line "TRACE FUNCTION CPU_NS" for each, as measured by the thread's
- * CPU clock.   shares SECONDS
+ * shares: traces with known CPU shares. Ten traces take turns of 20 ms on each of two threads; in each turn
+ * seven functions spend 31, 23, 17, 13, 9, 6 and 1 percent. Prints one line "TRACE FUNCTION CPU_NS" for each,
+ * as measured by the thread's CPU clock.   shares SECONDS
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,16 +14,17 @@
 
 enum { N_TRACES = 10, N_FUNCTIONS = 7, N_THREADS = 2, TURN_NS = 20000000 };
 
-#define WORK(share)                                                                                                  \
-    static __attribute__((noinline)) uint64_t work_##share(void)                                                     \
-    {                                                                                                                \
-        uint64_t spent = burn(TURN_NS / 100 * share);                                                                \
-        STAY();                                                                                                      \
-        return spent;                                                                                                \
+#define WORK(share)                                                                                          \
+    static __attribute__((noinline)) uint64_t work_##share(void)                                             \
+    {                                                                                                        \
+        uint64_t spent = burn(TURN_NS / 100 * share);                                                        \
+        STAY();                                                                                              \
+        return spent;                                                                                        \
     }
 WORK(31) WORK(23) WORK(17) WORK(13) WORK(9) WORK(6) WORK(1)
 
-static uint64_t (*const work[N_FUNCTIONS])(void) = {work_31, work_23, work_17, work_13, work_9, work_6, work_1};
+    static uint64_t (*const work[N_FUNCTIONS])(void) = {work_31, work_23, work_17, work_13,
+                                                        work_9,  work_6,  work_1};
 static const char *const work_name[N_FUNCTIONS] = {"work_31", "work_23", "work_17", "work_13",
                                                    "work_9",  "work_6",  "work_1"};
 
@@ -40,11 +41,11 @@ static void turn(struct worker *w, unsigned trace)
 }
 
 /* A frame that names the trace: a sample in another trace's chunk with this frame is a wrong one. */
-#define ENTRY(n)                                                                                                     \
-    static __attribute__((noinline)) void trace_##n(struct worker *w)                                                \
-    {                                                                                                                \
-        turn(w, n);                                                                                                  \
-        STAY();                                                                                                      \
+#define ENTRY(n)                                                                                             \
+    static __attribute__((noinline)) void trace_##n(struct worker *w)                                        \
+    {                                                                                                        \
+        turn(w, n);                                                                                          \
+        STAY();                                                                                              \
     }
 ENTRY(0) ENTRY(1) ENTRY(2) ENTRY(3) ENTRY(4) ENTRY(5) ENTRY(6) ENTRY(7) ENTRY(8) ENTRY(9)
 static void (*const entry[N_TRACES])(struct worker *) = {trace_0, trace_1, trace_2, trace_3, trace_4,
@@ -79,6 +80,7 @@ int main(int argc, char **argv)
         pthread_join(threads[t], NULL);
     for (unsigned k = 0; k < N_TRACES; k++)
         for (unsigned i = 0; i < N_FUNCTIONS; i++)
-            printf("%032x %s %" PRIu64 "\n", k + 1, work_name[i], workers[0].spent[k][i] + workers[1].spent[k][i]);
+            printf("%032x %s %" PRIu64 "\n", k + 1, work_name[i],
+                   workers[0].spent[k][i] + workers[1].spent[k][i]);
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * thread_per_request: each request is a thread of its own with 3 ms of CPU time in its scope: 2 ms in parse, 1 ms in reply.
- * Two run at a time. Prints "parse CPU_NS", "reply CPU_NS" and "scope CPU_NS".   thread_per_request REQUESTS
+ * thread_per_request: each request is a thread of its own with 3 ms of CPU time in its scope: 2 ms in parse,
+ * 1 ms in reply. Two run at a time. Prints "parse CPU_NS", "reply CPU_NS" and "scope CPU_NS".
+ * thread_per_request REQUESTS
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * tiny_scopes: N scopes of about 2 us, once to be kept only with a sample inside ("tiny"), once always ("every", a tenth as
- * many). Prints the counts opened.   tiny_scopes N
+ * tiny_scopes: N scopes of about 2 us, once to be kept only with a sample inside ("tiny"), once always
+ * ("every", a tenth as many). Prints the counts opened.   tiny_scopes N
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Encoding and decoding chunks: MB/s, samples/s, and the ratio to memcpy of the same bytes, best of several rounds in
- * one run. Usage: bench_chunk [SAMPLES]
+ * Encoding and decoding chunks: MB/s, samples/s, and the ratio to memcpy of the same bytes, best of several
+ * rounds in one run. Usage: bench_chunk [SAMPLES]
  */
 #include <time.h>
 #include "../chunk_make.h"
@@ -49,7 +49,8 @@ static void measure(const char *what, struct made_size z)
     double mb = (double)b.n / 1e6;
     printf("%-28s %9zu bytes  encode %7.1f MB/s %6.2f M samples/s  decode %7.1f MB/s %6.2f M samples/s  "
            "decode/memcpy %.0f\n",
-           what, b.n, mb / encode, z.samples / encode / 1e6, mb / decode, z.samples / decode / 1e6, decode / copy);
+           what, b.n, mb / encode, z.samples / encode / 1e6, mb / decode, z.samples / decode / 1e6,
+           decode / copy);
     dvt_buf_fini(&b);
     made_free(m);
 }

@@ -1,16 +1,18 @@
 /*
- * bench_join: scopes per second through ingest and join on one core: 10 M scopes, 1 M samples, 64 threads, nested.
+ * bench_join: scopes per second through ingest and join on one core: 10 M scopes, 1 M samples, 64 threads,
+ * nested.
  *
  * Measured in CPU time, best of several rounds each:
  *   core      sealed messages -> MAC, decode, unpack, filter by samples, innermost scope of every sample
  *   join      filter and innermost scope alone, on columns in memory
- *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their closing
- *   DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js; its peer is "join": tables in memory)
- * core and pipeline run the same functions; core leaves out what is done for each surviving scope and sample.
- * The pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
+ *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their
+ * closing DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js; its peer is "join": tables in
+ * memory) core and pipeline run the same functions; core leaves out what is done for each surviving scope and
+ * sample. The pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
  *
  *   bench_join [SCOPES] [--no-duckdb]
- * Exits with 1 if core is below 20 M scopes/s, or join alone (the same work on the same columns) below 15 times DuckDB.
+ * Exits with 1 if core is below 20 M scopes/s, or join alone (the same work on the same columns) below 15
+ * times DuckDB.
  */
 #include <stdio.h>
 #include <string.h>
@@ -159,7 +161,8 @@ static void core_message(const struct message *m)
     struct dvt_str map;
     uint32_t type;
     require(!dvt_wire_open(m->p, m->n, &env, NULL) && !dvt_wire_verify(&env, key), "envelope");
-    require(!dvt_wire_type(env.body, &type, &map, NULL) && !dvt_wire_get_scopes(map, &scopes, NULL), "message");
+    require(!dvt_wire_type(env.body, &type, &map, NULL) && !dvt_wire_get_scopes(map, &scopes, NULL),
+            "message");
     require(!scope_batch_load(&batch, &scopes, UINT64_MAX / 2) && !batch.n_bad, "batch");
     struct waiting *w = &waiting[scopes.tid];
     const struct gen_thread *t = &threads[scopes.tid];
@@ -218,7 +221,8 @@ static double run_join(void)
     static uint64_t *kept;
     static uint32_t *keep;
     if (!kept)
-        kept = malloc(3 * sizeof *kept * threads[0].n_scopes), keep = malloc(sizeof *keep * threads[0].n_scopes);
+        kept = malloc(3 * sizeof *kept * threads[0].n_scopes),
+        keep = malloc(sizeof *keep * threads[0].n_scopes);
     require(kept && keep, "memory");
     joined = depth_sum = 0;
     double begin = now_s();
@@ -343,7 +347,8 @@ static double run_duckdb(uint64_t *ret_pairs)
     snprintf(command, sizeof command, "mkdir -p '%s'", dir);
     require(system(command) == 0, dir);
     write_csv(dir);
-    snprintf(command, sizeof command, "node '%.*s/duckdb_asof.js' '%s'", (int)(strrchr(source, '/') - source), source, dir);
+    snprintf(command, sizeof command, "node '%.*s/duckdb_asof.js' '%s'", (int)(strrchr(source, '/') - source),
+             source, dir);
     FILE *f = popen(command, "r");
     while (f && fgets(line, sizeof line, f))
         if (sscanf(line, "pairs %lf %lu", &seconds, ret_pairs) != 2)
@@ -391,8 +396,8 @@ int main(int argc, char **argv)
     make_messages();
     make_columns();
     scope_batch_init(&batch);
-    printf("%lu scopes, %lu samples, %d threads, %.1f bytes a scope in %zu messages\n", n_scopes, n_samples, GEN_THREADS,
-           (double)message_bytes / (double)n_scopes, n_messages);
+    printf("%lu scopes, %lu samples, %d threads, %.1f bytes a scope in %zu messages\n", n_scopes, n_samples,
+           GEN_THREADS, (double)message_bytes / (double)n_scopes, n_messages);
 
     double core = best_of(run_core);
     uint64_t core_joined = joined, pipeline_joined = 0, pairs = 0;
@@ -407,8 +412,8 @@ int main(int argc, char **argv)
     double duckdb = with_duckdb ? run_duckdb(&pairs) : 0;
     if (duckdb > 0) {
         print_rate("DuckDB ASOF, join alone", duckdb);
-        printf("ratio to DuckDB: join alone %.1f (target %.0f), core %.1f; pairs %lu, DuckDB %lu\n", duckdb / join,
-               TARGET_RATIO, duckdb / core, depth_sum, pairs);
+        printf("ratio to DuckDB: join alone %.1f (target %.0f), core %.1f; pairs %lu, DuckDB %lu\n",
+               duckdb / join, TARGET_RATIO, duckdb / core, depth_sum, pairs);
         require(pairs == depth_sum, "DuckDB found other pairs");
         ok = ok && duckdb / join >= TARGET_RATIO;
     } else if (with_duckdb) {

@@ -3,8 +3,9 @@
  *
  *   build/bench/bench_scope [ROUNDS]
  *
- * Each figure is the best and the median of ROUNDS (51) short rounds, each round measuring every case once, so that a change
- * of the machine's pace hits all alike; ratios are of the best. The daemon is a stand-in in this process that arms threads with a ring in which no sample falls.
+ * Each figure is the best and the median of ROUNDS (51) short rounds, each round measuring every case once,
+ * so that a change of the machine's pace hits all alike; ratios are of the best. The daemon is a stand-in in
+ * this process that arms threads with a ring in which no sample falls.
  */
 #include "../core/fake_daemon.h"
 #include "../../shims/core/runtime.h"
@@ -62,7 +63,8 @@ static void kept(void)
 static void kept_with_labels(void)
 {
     struct dvt_label_arg l[] = {{"tenant", "acme"}, {"route", "/checkout"}};
-    dvt_scope_close_always(dvt_scope_open(&(struct dvt_scope_args){.interned = name, .labels = l, .n_labels = 2}));
+    dvt_scope_close_always(
+        dvt_scope_open(&(struct dvt_scope_args){.interned = name, .labels = l, .n_labels = 2}));
 }
 
 static void measure(int c, int round, const char *label, void (*op)(void), int n)
@@ -91,7 +93,8 @@ static void print(int rounds)
         qsort(figures[c], (size_t)rounds, sizeof(double), by_value);
         double v = figures[c][0];
         clock = c == 0 ? v : clock;
-        printf("%-36s %9.2f %9.2f %9.2f %12.2f\n", labels[c], v, figures[c][rounds / 2], v / clock, v - clock);
+        printf("%-36s %9.2f %9.2f %9.2f %12.2f\n", labels[c], v, figures[c][rounds / 2], v / clock,
+               v - clock);
     }
 }
 

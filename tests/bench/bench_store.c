@@ -1,6 +1,6 @@
 /*
- * Writing traces into a store and finding one of them by id: traces/s (CPU), microseconds for a look-up with a new
- * connection, and the ratio of writing to encoding alone. Usage: bench_store [TRACES] [DIR]
+ * Writing traces into a store and finding one of them by id: traces/s (CPU), microseconds for a look-up with
+ * a new connection, and the ratio of writing to encoding alone. Usage: bench_store [TRACES] [DIR]
  */
 #include <sqlite3.h>
 #include <time.h>
@@ -64,10 +64,11 @@ static double look_up(const char *index, uint32_t n)
         sqlite3_stmt *q;
         double t = now_s();
         sqlite3_open_v2(index, &db, SQLITE_OPEN_READONLY, NULL);
-        snprintf(sql, sizeof sql,
-                 "SELECT segment, offset, bytes FROM chunks WHERE trace_id = (SELECT id FROM traces WHERE trace >="
-                 " x'ab0000000000000000000000%08x' LIMIT 1) ORDER BY part",
-                 1 + i * 7919 % n);
+        snprintf(
+            sql, sizeof sql,
+            "SELECT segment, offset, bytes FROM chunks WHERE trace_id = (SELECT id FROM traces WHERE trace >="
+            " x'ab0000000000000000000000%08x' LIMIT 1) ORDER BY part",
+            1 + i * 7919 % n);
         if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK || sqlite3_step(q) != SQLITE_ROW) {
             fprintf(stderr, "not found: %s\n", sqlite3_errmsg(db));
             exit(1);
@@ -87,8 +88,9 @@ int main(int argc, char **argv)
     const char *dir = argc > 2 ? argv[2] : mkdtemp(made);
     double encode = 0, total = write_traces(dir, n, &encode);
     snprintf(index, sizeof index, "%s/index.db", dir);
-    printf("%u traces of %u samples: %.0f traces/s written, %.1f times the encoding alone; one found in %.0f us\n", n,
-           size.samples, n / total, total / encode, look_up(index, n) * 1e6);
+    printf("%u traces of %u samples: %.0f traces/s written, %.1f times the encoding alone; one found in %.0f "
+           "us\n",
+           n, size.samples, n / total, total / encode, look_up(index, n) * 1e6);
     snprintf(cmd, sizeof cmd, "rm -rf %s", made);
     return argc > 2 ? 0 : system(cmd);
 }

@@ -1,6 +1,7 @@
 /*
- * bench_symbols: what unwinding and naming a sample costs, cold and warm, on a busy CPython with 16 KB of stack each.
- * Usage: bench_symbols [PROGRAM ARGS...]; prints microseconds a sample, frames, share of whole chains, memory.
+ * bench_symbols: what unwinding and naming a sample costs, cold and warm, on a busy CPython with 16 KB of
+ * stack each. Usage: bench_symbols [PROGRAM ARGS...]; prints microseconds a sample, frames, share of whole
+ * chains, memory.
  */
 #include <time.h>
 
@@ -31,7 +32,8 @@ static struct result resolve_all(struct symbols *s)
     bool truncated;
     double start = now_us();
     for (uint32_t i = START_UP; i < victim.n_samples; i++) {
-        r.frames += symbols_resolve(s, &victim.process, victim.samples[i], frames, MAX_FRAMES, &above, &truncated);
+        r.frames +=
+            symbols_resolve(s, &victim.process, victim.samples[i], frames, MAX_FRAMES, &above, &truncated);
         r.complete += !truncated;
     }
     r.us = now_us() - start;
@@ -40,13 +42,16 @@ static struct result resolve_all(struct symbols *s)
 
 int main(int argc, char **argv)
 {
-    char *python[] = {"/usr/bin/python3", "-c",
-                      "import json\ndef f(n):\n  return sum(len(json.dumps({'a': i, 'b': [i] * 9})) for i in range(n))\n"
-                      "while True: f(1000)", NULL};
+    char *python[] = {
+        "/usr/bin/python3", "-c",
+        "import json\ndef f(n):\n  return sum(len(json.dumps({'a': i, 'b': [i] * 9})) for i in range(n))\n"
+        "while True: f(1000)",
+        NULL};
     victim_start(&victim, argc > 1 ? argv + 1 : python, 16384, geteuid() == 0, false, ALL);
     victim_stop(&victim);
     if (victim.n_samples < ALL) {
-        fprintf(stderr, "bench_symbols: %u of %d samples: %s\n", victim.n_samples, (int)ALL, strerror(victim.perf_errno));
+        fprintf(stderr, "bench_symbols: %u of %d samples: %s\n", victim.n_samples, (int)ALL,
+                strerror(victim.perf_errno));
         return 0; /* where perf is not allowed there is nothing to measure */
     }
     struct symbols *s = symbols_new();
@@ -56,8 +61,10 @@ int main(int argc, char **argv)
         struct result again = resolve_all(s);
         warm = again.us < warm.us ? again : warm;
     }
-    printf("symbols cold      %8.2f us/sample (files opened, names looked up for the first time)\n", cold.us / n);
-    printf("symbols warm      %8.2f us/sample, %.1f ns/frame\n", warm.us / n, warm.us * 1e3 / (double)warm.frames);
+    printf("symbols cold      %8.2f us/sample (files opened, names looked up for the first time)\n",
+           cold.us / n);
+    printf("symbols warm      %8.2f us/sample, %.1f ns/frame\n", warm.us / n,
+           warm.us * 1e3 / (double)warm.frames);
     printf("frames a sample   %8.1f\n", (double)warm.frames / n);
     printf("whole chains      %8.2f %%\n", 100 * (double)warm.complete / n);
     printf("memory            %8.2f MiB\n", (double)symbols_bytes(s) / (1 << 20));

@@ -1,8 +1,8 @@
 /*
  * join_gen: nested scopes and samples on many threads, as a busy service would report them. For bench_join.
  *
- * Ring offsets are times: a scope holds a sample iff start < t <= end. Scopes come in the order they closed, up to five
- * deep; samples are evenly spread with jitter. Always the same data.
+ * Ring offsets are times: a scope holds a sample iff start < t <= end. Scopes come in the order they closed,
+ * up to five deep; samples are evenly spread with jitter. Always the same data.
  */
 #ifndef JOIN_GEN_H
 #define JOIN_GEN_H
@@ -35,11 +35,14 @@ static inline uint64_t gen_random(uint64_t below)
     return gen_state % below;
 }
 
-static inline void gen_scope(struct gen_thread *t, uint32_t cap, uint32_t depth, uint64_t parent, uint32_t trace)
+static inline void gen_scope(struct gen_thread *t, uint32_t cap, uint32_t depth, uint64_t parent,
+                             uint32_t trace)
 {
-    struct gen_scope s = {.open = t->clock, .serial = ++t->serial, .parent = parent, .depth = depth, .trace = trace};
+    struct gen_scope s = {
+        .open = t->clock, .serial = ++t->serial, .parent = parent, .depth = depth, .trace = trace};
     t->clock += 50 + gen_random(500);
-    for (uint64_t kids = depth + 1 < GEN_DEPTH ? gen_random(4) : 0; kids && t->n_scopes + depth + 2 < cap; kids--) {
+    for (uint64_t kids = depth + 1 < GEN_DEPTH ? gen_random(4) : 0; kids && t->n_scopes + depth + 2 < cap;
+         kids--) {
         gen_scope(t, cap, depth + 1, s.serial, trace);
         t->clock += gen_random(300);
     }

@@ -1,6 +1,7 @@
 /*
- * spin: the load for bench_overhead.py. THREADS threads do ROUNDS rounds each: a scope around a fixed amount of arithmetic
- * and, if PAUSE_US is not 0, a sleep. Prints "scopes N seconds S cpu S".   spin THREADS ROUNDS ITERATIONS PAUSE_US
+ * spin: the load for bench_overhead.py. THREADS threads do ROUNDS rounds each: a scope around a fixed amount
+ * of arithmetic and, if PAUSE_US is not 0, a sleep. Prints "scopes N seconds S cpu S".   spin THREADS ROUNDS
+ * ITERATIONS PAUSE_US
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -61,8 +62,8 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], NULL, work, name);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    printf("scopes %llu seconds %.3f cpu %.3f\n", (unsigned long long)(n * rounds), seconds_of(CLOCK_MONOTONIC) - start,
-           seconds_of(CLOCK_PROCESS_CPUTIME_ID));
+    printf("scopes %llu seconds %.3f cpu %.3f\n", (unsigned long long)(n * rounds),
+           seconds_of(CLOCK_MONOTONIC) - start, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
     free(threads);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Any bytes: the decoder refuses them or gives a chunk that keeps the rules and can be encoded and decoded again. */
+/* Any bytes: the decoder refuses them or gives a chunk that keeps the rules and can be encoded and decoded
+ * again. */
 #include <stdlib.h>
 #include "../../proto/chunk_check.h"
 

@@ -1,6 +1,7 @@
 /*
- * fuzz_unwind: registers and stack bytes of a sample may be anything. They are unwound through this program's own mappings,
- * so that real frame information meets impossible stacks. It must end, within bounds, and give names.
+ * fuzz_unwind: registers and stack bytes of a sample may be anything. They are unwound through this program's
+ * own mappings, so that real frame information meets impossible stacks. It must end, within bounds, and give
+ * names.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     uint64_t *block = malloc(n_stack + 1); /* of its true size, so that a read beyond it is seen */
     memcpy(block, stack, n_stack);
-    struct sample s = {.regs = regs, .n_regs = n_regs, .stack = (uint8_t *)block, .n_stack = (uint32_t)n_stack};
+    struct sample s = {
+        .regs = regs, .n_regs = n_regs, .stack = (uint8_t *)block, .n_stack = (uint32_t)n_stack};
     uint32_t got = symbols_resolve(symbols, &process, &s, frames, MAX_FRAMES, &above, &truncated);
     if (got > MAX_FRAMES || above > got)
         abort();

@@ -1,6 +1,6 @@
 /*
- * replay: runs a fuzzer's entry point over every file of the corpus folders named on the command line, for builds without
- * libFuzzer. Fails if a folder is missing or empty, so that a lost corpus is noticed.
+ * replay: runs a fuzzer's entry point over every file of the corpus folders named on the command line, for
+ * builds without libFuzzer. Fails if a folder is missing or empty, so that a lost corpus is noticed.
  */
 #include <dirent.h>
 #include <stdint.h>

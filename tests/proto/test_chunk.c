@@ -32,7 +32,8 @@ static bool same_stacks(const struct dvt_chunk *a, const struct dvt_chunk *b)
         const struct dvt_chunk_stack *x = &a->stacks[i], *y = &b->stacks[i];
         same = x->n == y->n && x->truncated == y->truncated;
         for (uint32_t k = 0; same && k < x->n; k++)
-            same = same_frame(&a->frames[a->stack_frames[x->first + k]], &b->frames[b->stack_frames[y->first + k]]);
+            same = same_frame(&a->frames[a->stack_frames[x->first + k]],
+                              &b->frames[b->stack_frames[y->first + k]]);
     }
     return same;
 }
@@ -60,8 +61,8 @@ static bool same_samples(const struct dvt_chunk *a, const struct dvt_chunk *b)
     bool same = a->n_samples == b->n_samples;
     for (uint32_t i = 0; same && i < a->n_samples; i++) {
         const struct dvt_chunk_sample *x = &a->samples[i], *y = &b->samples[i];
-        same = x->thread == y->thread && x->scope == y->scope && x->stack == y->stack && x->time_ns == y->time_ns &&
-               x->weight_ns == y->weight_ns;
+        same = x->thread == y->thread && x->scope == y->scope && x->stack == y->stack &&
+               x->time_ns == y->time_ns && x->weight_ns == y->weight_ns;
     }
     return same;
 }
@@ -72,7 +73,8 @@ static bool same_processes(const struct dvt_chunk *a, const struct dvt_chunk *b)
     for (uint32_t i = 0; same && i < a->n_processes; i++) {
         const struct dvt_chunk_process *x = &a->processes[i], *y = &b->processes[i];
         same = x->pid == y->pid && x->start_ticks == y->start_ticks && eq(x->service, y->service) &&
-               eq(x->program, y->program) && eq(x->runtime, y->runtime) && eq(x->runtime_version, y->runtime_version);
+               eq(x->program, y->program) && eq(x->runtime, y->runtime) &&
+               eq(x->runtime_version, y->runtime_version);
     }
     for (uint32_t i = 0; same && i < a->n_threads; i++)
         same = a->threads[i].process == b->threads[i].process && a->threads[i].tid == b->threads[i].tid &&
@@ -82,10 +84,11 @@ static bool same_processes(const struct dvt_chunk *a, const struct dvt_chunk *b)
 
 static bool same(const struct dvt_chunk *a, const struct dvt_chunk *b)
 {
-    return !dvt_trace_id_cmp(&a->trace, &b->trace) && a->part == b->part && a->unix_offset_ns == b->unix_offset_ns &&
-           a->start_ns == b->start_ns && a->end_ns == b->end_ns && a->period_ns == b->period_ns &&
-           eq(a->event, b->event) && eq(a->host, b->host) && same_processes(a, b) && same_stacks(a, b) &&
-           same_scopes(a, b) && same_samples(a, b) && !memcmp(&a->ledger, &b->ledger, sizeof a->ledger);
+    return !dvt_trace_id_cmp(&a->trace, &b->trace) && a->part == b->part &&
+           a->unix_offset_ns == b->unix_offset_ns && a->start_ns == b->start_ns && a->end_ns == b->end_ns &&
+           a->period_ns == b->period_ns && eq(a->event, b->event) && eq(a->host, b->host) &&
+           same_processes(a, b) && same_stacks(a, b) && same_scopes(a, b) && same_samples(a, b) &&
+           !memcmp(&a->ledger, &b->ledger, sizeof a->ledger);
 }
 
 static void expect_round_trip(const struct dvt_chunk *c, uint32_t base)
@@ -104,8 +107,8 @@ static void expect_round_trip(const struct dvt_chunk *c, uint32_t base)
 
 static void test_decoded_chunk_equals_encoded_chunk(void)
 {
-    static const struct made_size sizes[] = {
-        {1, 1, 1, 1, 1}, {2, 6, 4, 4, 12}, {3, 0, 2, 3, 5}, {1, 1, 1, 300, 2}, {8, 500, 100, 40, 3000}, {1, 3, 1, 1, 0}};
+    static const struct made_size sizes[] = {{1, 1, 1, 1, 1},   {2, 6, 4, 4, 12},        {3, 0, 2, 3, 5},
+                                             {1, 1, 1, 300, 2}, {8, 500, 100, 40, 3000}, {1, 3, 1, 1, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t part = 0; part < 2; part++) {
             struct made *m = made_new((uint32_t)i + 1, sizes[i]);
@@ -214,12 +217,12 @@ static void test_encode_refuses_tables_that_do_not_fit(void)
 {
     struct made *m = made_new(1, made_small);
     struct dvt_chunk c = m->c;
-#define BREAK(place, value)                                                                                             \
-    do {                                                                                                                \
-        __typeof__(place) keep = (place);                                                                               \
-        (place) = (value);                                                                                              \
-        expect_encode_fails(&c, DVT_EINVAL);                                                                            \
-        (place) = keep;                                                                                                 \
+#define BREAK(place, value)                                                                                  \
+    do {                                                                                                     \
+        __typeof__(place) keep = (place);                                                                    \
+        (place) = (value);                                                                                   \
+        expect_encode_fails(&c, DVT_EINVAL);                                                                 \
+        (place) = keep;                                                                                      \
     } while (0)
     BREAK(c.samples[0].stack, c.n_stacks);
     BREAK(c.samples[0].thread, c.n_threads);
@@ -315,8 +318,9 @@ static void test_small_chunk_stays_under_four_kilobytes(void)
     made_free(m);
 }
 
-/* `test_chunk --segment FILE N`: N chunks in a row, each with its own stacks, and on standard output what a reader must
- * show: "epoch-ns thread scope weight frame;frame;..." of each sample. integration/jfr_tools.sh compares. */
+/* `test_chunk --segment FILE N`: N chunks in a row, each with its own stacks, and on standard output what a
+ * reader must show: "epoch-ns thread scope weight frame;frame;..." of each sample. integration/jfr_tools.sh
+ * compares. */
 static int write_segment(const char *path, uint32_t n)
 {
     FILE *f = fopen(path, "wb");

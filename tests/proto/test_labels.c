@@ -41,8 +41,8 @@ static const char *effective_after(struct dvt_trace_labels *t, uint32_t i)
     for (uint32_t k = 0; k < s->n; k++) {
         uint32_t id = sets.sets.values[s->first + k];
         struct dvt_str key = dvt_label_key(t, id), value = dvt_label_value(t, id);
-        n += (size_t)snprintf(out + n, sizeof out - n, "%s%.*s=%.*s", k ? " " : "", (int)key.n, key.p, (int)value.n,
-                              value.p);
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%.*s=%.*s", k ? " " : "", (int)key.n, key.p,
+                              (int)value.n, value.p);
     }
     dvt_label_sets_fini(&sets);
     return out;
@@ -87,7 +87,8 @@ static void test_scopes_of_one_span_share_a_late_label(void)
 static void test_nearer_label_hides_a_farther_one_of_its_key(void)
 {
     reset();
-    uint32_t root = scope(DVT_NONE, 1, 0, "t=a"), child = scope(root, 2, 1, "t=b"), leaf = scope(child, 3, 2, NULL);
+    uint32_t root = scope(DVT_NONE, 1, 0, "t=a"), child = scope(root, 2, 1, "t=b"),
+             leaf = scope(child, 3, 2, NULL);
     CU_ASSERT_STRING_EQUAL(effective(child), "t=b");
     CU_ASSERT_STRING_EQUAL(effective(leaf), "t=b");
     CU_ASSERT_STRING_EQUAL(effective(root), "t=a");

@@ -131,7 +131,8 @@ static void test_threads_round_trip(void)
     struct dvt_thread_info t;
     size_t pos = 0;
     CU_ASSERT_EQUAL(dvt_wire_next_thread(map, &pos, &t, NULL), 1);
-    CU_ASSERT(t.tid == 1 && t.epoch == 1 && eq(t.name, dvt_str("main")) && t.uncovered_ns == 5 && !t.ended && t.armed_head == 960);
+    CU_ASSERT(t.tid == 1 && t.epoch == 1 && eq(t.name, dvt_str("main")) && t.uncovered_ns == 5 && !t.ended &&
+              t.armed_head == 960);
     CU_ASSERT_EQUAL(dvt_wire_next_thread(map, &pos, &t, NULL), 1);
     CU_ASSERT(t.tid == 70000 && t.epoch == 2 && t.name.n == 0 && t.uncovered_ns == 0 && t.ended);
     CU_ASSERT_EQUAL(dvt_wire_next_thread(map, &pos, &t, NULL), 0);

@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 LAYERS = [
     # 0: plain structs, logs, the ledger, hand-over between threads
-    "sample scope log stats queue ptrmap process",
+    "sample scope log stats queue ptrmap process urgent",
     # 1: the edge: sockets, messages, perf events
     "config peer session feed ingest loop listener conn handshake control status flush board perf_open perf_budget "
     "perf_ring perf_decode sampler",

@@ -26,6 +26,7 @@ static __attribute__((noinline)) void arithmetic(void)
     volatile uint64_t x = 0;
     for (uint64_t i = 0; i < iterations; i++)
         x += i;
+    (void)x;
 }
 
 static void *work(void *arg)

@@ -176,6 +176,12 @@ static void bind_all(sqlite3_stmt *st, const struct build *b)
     }
 }
 
+static bool is_one_label(const struct filter *f)
+{
+    bool others = f->trace || f->span || f->tag || f->name || f->service;
+    return f->n_labels == 1 && !others && !f->since_ns && !f->until_ns && !f->min_duration_ns;
+}
+
 static void add_conditions(struct build *b, const struct filter *f)
 {
     add(b, " FROM traces t WHERE 1");
@@ -191,8 +197,15 @@ int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter 
 {
     struct build *b = alloc_bytes(sizeof *b);
     sqlite3_stmt *st = NULL;
-    add(b, "SELECT count(*) FROM (SELECT 1");
-    add_conditions(b, f);
+    add(b, "SELECT count(*) FROM (SELECT ");
+    if (is_one_label(f)) { /* ends at max; as one of several conditions it would be a set of all its traces first */
+        add(b, "DISTINCT trace_id FROM labels WHERE key = ? AND ");
+        bind_text(b, f->labels[0].key.p, f->labels[0].key.n);
+        add_match(b, "value", f->labels[0].value);
+    } else {
+        add(b, "1");
+        add_conditions(b, f);
+    }
     add(b, " LIMIT ?)");
     bind_int(b, (int64_t)max);
     int rc = catalog_prepare(c, store, b->sql, &st, err);

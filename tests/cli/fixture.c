@@ -51,11 +51,16 @@ static struct dvt_str keep_text(struct fixture *f, const char *z)
     return keep(f, z, strlen(z));
 }
 
-struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t end_ns)
+static void free_texts(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    REQUIRE(f);
-    struct dvt_chunk *c = &f->c;
+    for (size_t i = 0; i < f->n_texts; i++) {
+        free(f->texts[i]);
+    }
+    f->n_texts = 0;
+}
+
+static void begin(struct dvt_chunk *c, const char *trace_hex, uint64_t start_ns, uint64_t end_ns)
+{
     REQUIRE(dvt_trace_id_parse(trace_hex, strlen(trace_hex), &c->trace) == 0);
     c->start_ns = start_ns;
     c->end_ns = end_ns;
@@ -63,6 +68,14 @@ struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t e
     c->period_ns = FIXTURE_PERIOD_NS;
     c->event = dvt_str("perf::PERF_COUNT_SW_CPU_CLOCK");
     c->host = dvt_str("host");
+}
+
+struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t end_ns)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    REQUIRE(f);
+    struct dvt_chunk *c = &f->c;
+    begin(c, trace_hex, start_ns, end_ns);
     c->processes = calloc(MAX_PROCESSES, sizeof *c->processes);
     c->threads = calloc(MAX_THREADS, sizeof *c->threads);
     c->frames = calloc(MAX_FRAMES, sizeof *c->frames);
@@ -74,11 +87,19 @@ struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t e
     return f;
 }
 
+void fixture_again(struct fixture *f, const char *trace_hex, uint64_t start_ns, uint64_t end_ns)
+{
+    struct dvt_chunk *c = &f->c;
+    free_texts(f);
+    c->n_processes = c->n_threads = c->n_frames = c->n_stacks = c->n_stack_frames = 0;
+    c->n_scopes = c->n_labels = c->n_links = c->n_samples = 0;
+    c->ledger = (struct dvt_chunk_ledger){0};
+    begin(c, trace_hex, start_ns, end_ns);
+}
+
 void fixture_free(struct fixture *f)
 {
-    for (size_t i = 0; i < f->n_texts; i++) {
-        free(f->texts[i]);
-    }
+    free_texts(f);
     free(f->c.processes);
     free(f->c.threads);
     free(f->c.frames);
@@ -254,10 +275,15 @@ void fixture_store_add(struct fixture_store *s, struct fixture *f)
     }
 }
 
-void fixture_store_close(struct fixture_store *s)
+void fixture_store_commit(struct fixture_store *s)
 {
     struct dvt_err err = {0};
     REQUIRE(store_commit(s->store, &err) == 0);
+}
+
+void fixture_store_close(struct fixture_store *s)
+{
+    fixture_store_commit(s);
     store_close(s->store);
     s->store = NULL;
 }

@@ -18,6 +18,8 @@ enum { FIXTURE_PERIOD_NS = 10000000 };
 
 struct fixture *fixture_new(const char *trace_hex, uint64_t start_ns, uint64_t end_ns);
 void fixture_free(struct fixture *f);
+/* Begins another trace, as fixture_new, without its cost: a fixture's tables are megabytes. */
+void fixture_again(struct fixture *f, const char *trace_hex, uint64_t start_ns, uint64_t end_ns);
 uint32_t fixture_process(struct fixture *f, uint32_t pid, const char *service);
 uint32_t fixture_thread(struct fixture *f, uint32_t process, uint32_t tid, const char *name);
 /* Over the whole trace; labels "k=v,k=v" or NULL. The span id is the scope's number + 1. parent: DVT_NONE for
@@ -36,6 +38,7 @@ struct fixture_store;
 struct fixture_store *fixture_store_new(void);
 const char *fixture_store_dir(const struct fixture_store *s);
 void fixture_store_add(struct fixture_store *s, struct fixture *f);
+void fixture_store_commit(struct fixture_store *s);
 /* Commits and closes the writer: what was added can be read. */
 void fixture_store_close(struct fixture_store *s);
 void fixture_store_free(struct fixture_store *s);

@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "scope.h"
+#include "sender.h"
 
 enum { FDS = 1 << 16 };
 
@@ -93,26 +94,34 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     f->flags |= DVT_F_ANNOUNCED;
 }
 
+/* Without a walker the record holds no frames: it tells the daemon that all scopes open at this sample are announced. */
+static int no_walk(void *context, struct dvt_rt_frame *frames, int cap, bool *ret_truncated)
+{
+    (void)context, (void)frames, (void)cap, (void)ret_truncated;
+    return -DVT_STACK_NO_THREAD_STATE;
+}
+
 static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint32_t epoch, void *context)
 {
     const struct dvt_runtime *rt = atomic_load_explicit(&runtime, memory_order_acquire);
     struct dvt_stack_entry e = {.head = head, .time_ns = now_ns, .epoch = epoch};
     size_t frame = sizeof(struct dvt_rt_frame);
-    bool truncated = false;
-    if (!rt || !rt->walk)
-        return;
-    uint8_t *p = dvt_ring_reserve(&s->stacks, (uint32_t)(sizeof e + DVT_MAX_FRAMES * frame), DVT_ENTRY_STACK);
+    bool truncated = false, walks = rt && rt->walk;
+    int max = walks ? DVT_MAX_FRAMES : 0;
+    uint8_t *p = dvt_ring_reserve(&s->stacks, (uint32_t)(sizeof e + (size_t)max * frame), DVT_ENTRY_STACK);
     if (!p) {
         dvt_count(&s->n.stacks_lost);
         return;
     }
-    int n = rt->walk(context, (struct dvt_rt_frame *)(void *)(p + sizeof e), DVT_MAX_FRAMES, &truncated);
+    int n = (walks ? rt->walk : no_walk)(context, (struct dvt_rt_frame *)(void *)(p + sizeof e), max, &truncated);
     e.reason = n < 0 ? -n : 0;
     e.n_frames = n > 0 ? (uint32_t)n : 0;
     e.truncated = truncated;
     memcpy(p, &e, sizeof e);
     dvt_ring_shrink(&s->stacks, (uint32_t)(sizeof e + e.n_frames * frame));
     dvt_ring_commit(&s->stacks);
+    if (dvt_ring_used(&s->stacks) > DVT_HANDLER_RING_BYTES / 4)
+        dvt_sender_wake(); /* a write to an eventfd: allowed here */
 }
 
 static void sampled(struct dvt_slot *s, int fd, void *context)

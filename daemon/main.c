@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_DAMAGED = 4 };
 
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
     struct dvt_err err = {0};
     char cwd[CONFIG_PATH];
     struct config_env env = config_env_here(cwd);
+    umask(027); /* SQLite makes its files with what is left of 0644 */
     int r = config_parse(argc, argv, &env, &config, &err);
     if (r) {
         fprintf(stderr, "dovetaild: %s\n", err.text);

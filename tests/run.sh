@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
 done
 
 # shellcheck disable=SC2086 # lists of words
-setup_packages $BUILD_PACKAGES clang python3-venv python3-pip python3-aiohttp \
+setup_packages $BUILD_PACKAGES ${long:+clang libclang-rt-dev} python3-venv python3-pip python3-aiohttp \
     "openjdk-17-jdk-headless|openjdk-21-jdk-headless|openjdk-25-jdk-headless"
 
 run_ctest() # DIR NAME [CTEST OPTION...]
@@ -27,8 +27,8 @@ run_ctest() # DIR NAME [CTEST OPTION...]
     dir=$1 name=$2
     shift 2
     # One at a time: the truth tests need the machine's cores for themselves.
-    DOVETAIL_LONG=$long ctest --test-dir "$dir" --output-on-failure --no-tests=error "$@" >"$dir/ctest.log" 2>&1 ||
-        failed="$failed $name"
+    DOVETAIL_LONG=$long ctest --test-dir "$dir" --output-on-failure --no-tests=error "$@" \
+        >"$dir/ctest.log" 2>&1 || failed="$failed $name"
     cat "$dir/ctest.log"
     if [ "${CI:-}" = true ] && grep -q '\*\*\*Skipped' "$dir/ctest.log"; then
         echo "tests: a skipped test is a failure where CI=true:" >&2
@@ -48,15 +48,15 @@ else
     setup_build "$ROOT/build-tsan" -DDOVETAIL_TSAN=ON -DDOVETAIL_PYTHON=OFF
     run_ctest "$ROOT/build-tsan" tsan -L 'threads'
     if [ -n "$long" ]; then
-        CC=clang setup_build "$ROOT/build-fuzz" -DDOVETAIL_FUZZ=ON -DDOVETAIL_PYTHON=OFF -DCMAKE_C_COMPILER=clang
+        setup_build "$ROOT/build-fuzz" -DDOVETAIL_FUZZ=ON -DDOVETAIL_PYTHON=OFF -DCMAKE_C_COMPILER=clang
         for fuzzer in "$ROOT"/build-fuzz/tests/fuzz_*; do
             corpus=$ROOT/tests/fuzz/corpus/$(basename "$fuzzer" | sed 's/^fuzz_//')
             grown=$ROOT/build-fuzz/corpus/$(basename "$fuzzer")
             mkdir -p "$grown"
             echo "fuzzing $(basename "$fuzzer") for a minute"
-            (cd "$grown" && "$fuzzer" -max_total_time=60 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 "$grown" \
-                "$corpus" 2>fuzz.log) || failed="$failed $(basename "$fuzzer")"
-            grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' "$grown/fuzz.log" || true
+            (cd "$grown" && "$fuzzer" -max_total_time=60 -rss_limit_mb=1024 -verbosity=0 \
+                -print_final_stats=1 "$grown" "$corpus" 2>"$grown.log") || failed="$failed $(basename "$fuzzer")"
+            grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' "$grown.log" || true
         done
     fi
     setup_build "$ROOT/build"

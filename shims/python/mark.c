@@ -6,6 +6,7 @@
 #include "mark.h"
 #include "late.h"
 #include "scope.h"
+#include "swap.h"
 
 PyObject *dvt_py_own_var, *dvt_py_otel_var;
 
@@ -34,6 +35,7 @@ int dvt_py_mark_init(void)
     var_head_ok = name && ((struct var_head *)dvt_py_own_var)->name == name;
     Py_XDECREF(name);
     PyErr_Clear();
+    dvt_py_swap_init();
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "lane.h"
 #include "late.h"
 #include "ready.h"
+#include "swap.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -110,11 +111,40 @@ static void take_keywords(struct dvt_py_scope *s, PyObject *kwnames, PyObject *c
     s->labels = dvt_py_label_dict(keys, labels, n);
 }
 
+/* A long chain of scopes that were never left must not be freed by as deep a recursion. */
+static void free_chain(PyObject *outer)
+{
+    while (outer && Py_REFCNT(outer) == 1 && Py_TYPE(outer) == &dvt_py_scope_type) {
+        PyObject *next = ((struct dvt_py_scope *)outer)->outer;
+        ((struct dvt_py_scope *)outer)->outer = NULL;
+        Py_DECREF(outer);
+        outer = next;
+    }
+    Py_XDECREF(outer);
+}
+
+static void drop_parts(struct dvt_py_scope *s)
+{
+    free_chain(s->outer);
+    Py_XDECREF(s->origin);
+    Py_XDECREF(s->outer_span);
+    Py_XDECREF(s->name);
+    Py_XDECREF(s->labels);
+    PyMem_Free(s->links);
+}
+
 static struct dvt_py_scope *alloc(void)
 {
-    struct dvt_py_scope *s = PyObject_New(struct dvt_py_scope, &dvt_py_scope_type);
+    struct dvt_py_scope *s = dvt_py_swap_recycled();
+    uint32_t pair = s ? s->pair : 0;
     if (s)
+        drop_parts(s);
+    else
+        s = PyObject_New(struct dvt_py_scope, &dvt_py_scope_type);
+    if (s) {
         memset((char *)s + sizeof(PyObject), 0, sizeof *s - sizeof(PyObject));
+        s->pair = pair;
+    }
     return s;
 }
 
@@ -128,7 +158,7 @@ static PyObject *scope_vectorcall(PyObject *type, PyObject *const *args, size_t 
     struct dvt_py_scope *s = alloc();
     if (!s)
         return NULL;
-    s->name = PyObject_Str(args[0]);
+    s->name = PyUnicode_CheckExact(args[0]) ? Py_NewRef(args[0]) : PyObject_Str(args[0]);
     if (!s->name) {
         Py_DECREF(s);
         return NULL;
@@ -163,27 +193,9 @@ static PyObject *scope_copy(PyObject *self, PyObject *unused)
     return (PyObject *)s;
 }
 
-/* A long chain of scopes that were never left must not be freed by as deep a recursion. */
-static void free_chain(PyObject *outer)
-{
-    while (outer && Py_REFCNT(outer) == 1 && Py_TYPE(outer) == &dvt_py_scope_type) {
-        PyObject *next = ((struct dvt_py_scope *)outer)->outer;
-        ((struct dvt_py_scope *)outer)->outer = NULL;
-        Py_DECREF(outer);
-        outer = next;
-    }
-    Py_XDECREF(outer);
-}
-
 static void scope_dealloc(PyObject *self)
 {
-    struct dvt_py_scope *s = (struct dvt_py_scope *)self;
-    free_chain(s->outer);
-    Py_XDECREF(s->origin);
-    Py_XDECREF(s->outer_span);
-    Py_XDECREF(s->name);
-    Py_XDECREF(s->labels);
-    PyMem_Free(s->links);
+    drop_parts((struct dvt_py_scope *)self);
     PyObject_Free(self);
 }
 
@@ -220,16 +232,8 @@ static PyObject *own_now(void)
     return value;
 }
 
-/* Without memory for it, the scope is just not there: nothing fails towards the application. */
-static bool set_own(PyObject *value)
-{
-    PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
-    PyErr_Clear();
-    Py_XDECREF(token); /* leaving sets the outer value again: that also works where a token would not */
-    return token && dvt_py_here();
-}
-
-/* With OpenTelemetry in use the mark of what is around must be asked for; else it is the outer scope. */
+/* With OpenTelemetry in use the mark of what is around must be asked for; else it is the outer scope. Without
+ * memory for it, the scope is just not there: nothing fails towards the application. */
 static void enter_with_otel(struct dvt_py_scope *s)
 {
     struct dvt_py_mark around;
@@ -238,20 +242,22 @@ static void enter_with_otel(struct dvt_py_scope *s)
     if (found)
         dvt_py_mark_drop(&around);
     s->outer_span = dvt_py_otel_span_now();
-    if (set_own((PyObject *)s))
+    if (dvt_py_swap_in(s) && dvt_py_here())
         dvt_py_changed(false);
 }
 
 static void enter_alone(struct dvt_py_scope *s)
 {
-    struct dvt_py_scope *outer = dvt_py_as_scope(s->outer);
     struct dvt_py_mark mark;
+    bool done = dvt_py_swap_in(s);
+    struct dvt_py_scope *outer = dvt_py_as_scope(s->outer);
     if (outer)
         mark = dvt_py_mark_of(outer);
     take_ids(s, outer ? &mark : NULL);
+    if (!done || dvt_py_quiet() || !dvt_py_here())
+        return;
     mark = dvt_py_mark_of(s);
-    if (set_own((PyObject *)s))
-        dvt_py_pushed(&mark);
+    dvt_py_pushed(&mark);
 }
 
 /* Returns the scope that is now current, strong: this one, or a further entry of it. */
@@ -264,7 +270,6 @@ static PyObject *enter(PyObject *self)
     if (entered != self)
         s->origin = Py_NewRef(self);
     s->used = true;
-    s->outer = own_now();
     dvt_py_vars_used = true;
     if (dvt_py_otel_bound())
         enter_with_otel(s);
@@ -273,23 +278,47 @@ static PyObject *enter(PyObject *self)
     return entered;
 }
 
-static void leave(PyObject *self)
+static bool set_own(PyObject *value)
+{
+    PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
+    PyErr_Clear();
+    Py_XDECREF(token); /* the outer value is set again: that also works where a token would not */
+    return token != NULL;
+}
+
+/* The scope that leaving self leaves: self, or a further entry of it. A borrowed reference, or NULL. */
+static struct dvt_py_scope *current_entry_of(PyObject *self)
 {
     PyObject *now = own_now();
     struct dvt_py_scope *s = dvt_py_as_scope(now);
-    if (!s || (now != self && s->origin != self)) {
+    Py_XDECREF(now); /* the context has it */
+    return s && (now == self || s->origin == self) ? s : NULL;
+}
+
+static void leave(PyObject *self)
+{
+    struct dvt_py_scope *s = (struct dvt_py_scope *)self;
+    bool swapped = dvt_py_swap_out(s);
+    if (!swapped && !(s = current_entry_of(self))) {
+        dvt_py_swap_forget((struct dvt_py_scope *)self);
         dvt_py_scope_misuse++; /* left in another context than entered, or twice: what is current stays */
-        Py_XDECREF(now);
         return;
     }
-    if (set_own(s->outer ? s->outer : Py_None)) {
+    Py_INCREF(s);
+    PyObject *outer = s->outer;
+    s->outer = NULL;
+    if (!swapped && !(swapped = dvt_py_swap_out(s))) {
+        dvt_py_swap_forget(s);
+        swapped = set_own(outer ? outer : Py_None);
+    }
+    if (swapped && dvt_py_here() && !dvt_py_quiet()) {
         if (dvt_py_otel_bound())
             dvt_py_changed(true);
         else
-            dvt_py_popped(now, (PyObject *)dvt_py_as_scope(s->outer));
+            dvt_py_popped((PyObject *)s, (PyObject *)dvt_py_as_scope(outer));
     }
-    Py_CLEAR(s->outer);
-    Py_DECREF(now);
+    Py_XDECREF(outer);
+    Py_DECREF(s);
 }
 
 static PyObject *scope_enter(PyObject *self, PyObject *unused)

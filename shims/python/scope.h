@@ -26,6 +26,7 @@ struct dvt_py_scope {
     struct dvt_span_id remote_span;
     struct dvt_trace_id *links; /* [n_links] */
     size_t n_links;
+    uint32_t pair; /* swap's: where what it keeps for this scope would be */
 };
 
 extern PyTypeObject dvt_py_scope_type;

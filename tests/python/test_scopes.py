@@ -1,8 +1,10 @@
 """What dovetail.scope opens and closes, in exact order: nesting, ids, labels, bounds, contexts."""
 import contextvars
 import inspect
+import random
 import threading
 import unittest
+import weakref
 
 import dovetail
 import fakelib
@@ -342,6 +344,119 @@ class Contexts(Case):
             v.reset(v.set(1))
             w.reset(w.set(1))
         self.assertEqual(fakelib.story(), ["+a", "-a"])
+
+
+class Reuse(Case):
+    """A Scope out of reach is used again with its context's map of variables: nothing may tell."""
+
+    def test_copied_context_keeps_its_scope_when_the_object_would_be_used_again(self):
+        for others in (0, 1, 3, 40):
+            def body(others=others):
+                held = [contextvars.ContextVar(f"v{i}") for i in range(others)]
+                copies = []
+                for _ in range(20):
+                    with dovetail.scope("a") as s:
+                        copy = contextvars.copy_context()
+                        copies.append((s.traceparent(), copy))
+                        for v in held:  # maps derived of the one with the scope in it
+                            copy.run(v.set, 1)
+                    del s
+                for expected, copy in copies:
+                    self.assertEqual(copy.run(dovetail.traceparent), expected)
+            contextvars.Context().run(body)
+        fakelib.take()
+
+    def test_labels_and_parents_of_the_last_use_are_gone(self):
+        def body():
+            fakelib.keep(True)
+            with dovetail.scope("a", tenant="x", traceparent=TP, always=True, links=[TP]):
+                pass
+            fakelib.take()
+            with dovetail.scope("b"):
+                pass
+        contextvars.Context().run(body)
+        opened, _, commit = sorted(fakelib.take(), key=lambda e: [Open, Close, Commit].index(type(e)))
+        self.assertEqual((opened.flags, int(opened.parent, 16), commit.labels), (fakelib.ROOT, 0, ""))
+
+    def test_variable_set_inside_stays_set_after(self):
+        v, w = contextvars.ContextVar("v"), contextvars.ContextVar("w")
+
+        def body():
+            for i in range(10):
+                with dovetail.scope("a"):
+                    v.set(i)
+                    with dovetail.scope("b"):
+                        w.set(i)
+                    self.assertEqual(w.get(), i)
+                self.assertEqual((v.get(), w.get()), (i, i))
+                self.assertIsNone(dovetail.traceparent())
+        contextvars.Context().run(body)
+        fakelib.take()
+
+    def test_values_of_other_variables_are_not_held_after(self):
+        class Request:
+            pass
+        v = contextvars.ContextVar("v")
+
+        def body():
+            request = Request()
+            token = v.set(request)
+            with dovetail.scope("a"), dovetail.scope("b"):
+                pass
+            v.reset(token)
+            del token
+            return weakref.ref(request)
+        self.assertIsNone(contextvars.Context().run(body)())
+        fakelib.take()
+
+    def test_random_walk_over_contexts_agrees_with_a_model(self):
+        for seed in range(30):
+            Walk(self, seed).run()
+        fakelib.take()
+
+
+class Walk:
+    """Scopes, other variables and copied contexts at random. The model: each context's stack of traceparents,
+    copied with it."""
+
+    def __init__(self, case, seed):
+        self.case, self.rng, self.kept = case, random.Random(seed), []
+        self.others = [contextvars.ContextVar(f"o{i}") for i in range(self.rng.choice((0, 1, 2, 40)))]
+
+    def run(self):
+        contextvars.Context().run(self.walk, [None], {}, 0)
+        for context, top in self.kept:
+            self.case.assertEqual(context.run(dovetail.traceparent), top)
+
+    def walk(self, stack, values, depth):
+        for _ in range(self.rng.randrange(2, 7)):
+            self.step(stack, values, depth)
+            self.case.assertEqual(dovetail.traceparent(), stack[-1])
+            for var in self.others:
+                self.case.assertEqual(var.get(None), values.get(var))
+
+    def step(self, stack, values, depth):
+        what = self.rng.random()
+        if what < 0.2 and self.others:
+            var = self.rng.choice(self.others)
+            values[var] = self.rng.random()
+            var.set(values[var])
+        elif what < 0.4:
+            self.kept.append((contextvars.copy_context(), stack[-1]))
+        elif what < 0.5:
+            context, top = contextvars.copy_context(), stack[-1]
+            if depth < 5:
+                context.run(self.walk, [top], dict(values), depth + 1)
+            self.kept.append((context, top))
+        elif depth < 5:
+            with dovetail.scope("s") as scope:
+                held = scope if self.rng.random() < 0.2 else None
+                stack.append(scope.traceparent())
+                del scope
+                self.walk(stack, values, depth + 1)
+                stack.pop()
+                if held and self.rng.random() < 0.5:
+                    self.kept.append((contextvars.copy_context(), held.traceparent()))
 
 
 class Decorator(Case):

@@ -55,6 +55,7 @@ function duration(ns) {
   if (ns < 120e9) return digits(ns / 1e9) + " s";
   return digits(ns / 60e9) + " min";
 }
+function count(k) { return group(k) + (k === 1 ? " sample" : " samples"); }
 function weight(v) { return data.counts ? group(v) : duration(v); }
 function share(part, whole) { return whole > 0 ? part / whole : 0; }
 function percent(p) { return (p * 100).toFixed(1) + "%"; }
@@ -74,8 +75,8 @@ function tooFew(k) { return allSamples < 20 || k < 5; }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 /* hue, saturation, lightness by day and by night; spread of the hue over modules */
-const PALETTE = [[215, 12, 88, 30, 0], [215, 14, 84, 34, 0], [215, 12, 88, 31, 0], [168, 38, 76, 34, 8], [30, 84, 72, 42, 14],
-                 [46, 80, 70, 40, 6], [208, 56, 86, 34, 8], [210, 62, 76, 42, 14], [278, 48, 80, 44, 8], [215, 8, 80, 36, 0]];
+const PALETTE = [[215, 12, 88, 30, 0], [215, 14, 84, 34, 0], [215, 12, 88, 31, 0], [168, 38, 76, 34, 8], [30, 84, 72, 37, 14],
+                 [46, 80, 70, 35, 6], [208, 56, 86, 34, 8], [210, 62, 76, 42, 14], [278, 48, 80, 44, 8], [215, 8, 80, 36, 0]];
 function hash(s) {
   let h = 2166136261;
   for (let i = 0; i < s.length; i++) h = Math.imul(h ^ s.charCodeAt(i), 16777619);
@@ -120,13 +121,16 @@ function header() {
   fact(facts, "service", data.service);
   fact(facts, data.traceId ? "lasted" : "lasted in all", duration(data.durationNs));
   fact(facts, "on CPU", data.counts ? "" : duration(data.onCpuNs));
+  const waitNs = data.durationNs - data.onCpuNs - data.uncoveredNs; /* as out_text says it */
+  const waited = data.traceId && !data.filter && !data.counts && waitNs > data.durationNs / 5;
+  fact(facts, "waiting", waited ? "about " + duration(waitNs) + " (not shown)" : "");
   fact(facts, "samples", group(data.samples) + (data.event ? " of " + data.event : "") +
        (data.periodNs ? ", one per " + duration(data.periodNs) : ""));
   fact(facts, "began", data.start.replace("T", " ").replace(/(\.\d{3})\d*Z/, "$1 UTC"));
   fact(facts, "filter", data.filter);
   return element("div", { className: "what" }, element("h1", { textContent: data.title || "flame graph" }), facts);
 }
-const input = element("input", { type: "search", placeholder: "Search functions, files (regex)", spellcheck: false,
+const input = element("input", { type: "search", placeholder: "Search names, files (regex)", spellcheck: false,
                                  autocomplete: "off", "aria-label": "Search by regular expression" });
 const slash = element("kbd", { textContent: "/" });
 const bReset = element("button", { textContent: "Reset zoom", title: "Esc" });
@@ -195,13 +199,14 @@ function relayout() {
   tall.style.height = rows * ROW + 24 + "px";
   schedule();
 }
-/* Cuts by code points, so that no character is halved. */
-function fit(s, room) {
-  const most = Math.floor(room / charWidth);
+/* Cuts by code points, so that no character is halved. Of "libz.so.1+0x2f30" the offset stays, which tells it apart. */
+function shorten(s, most) {
   if (s.length <= most) return s;
-  const points = Array.from(s.slice(0, 2 * most + 2));
-  return points.length <= most ? points.join("") : points.slice(0, Math.max(most - 1, 0)).join("") + "\u2026";
+  const offset = /\+0x[0-9a-f]+( \?)?$/.exec(s), tail = offset && offset[0].length < most - 3 ? offset[0] : "";
+  const room = Math.max(most - tail.length, 0), points = Array.from(s.slice(0, 2 * room + 2));
+  return points.length <= room ? points.join("") + tail : points.slice(0, Math.max(room - 1, 0)).join("") + "\u2026" + tail;
 }
+function fit(s, room) { return shorten(s, Math.floor(room / charWidth)); }
 function shortFile(i) {
   const f = text(data.file[i]) || (data.kind[i] === MANAGED ? text(data.module[i]) : "");
   return f && data.line[i] ? f.slice(f.lastIndexOf("/") + 1) + ":" + data.line[i] : "";
@@ -362,7 +367,7 @@ function placeOf(i, brief) {
   return brief ? where || kind : where === kind ? kind : kind + "  " + where;
 }
 function numbers(what, v, k, whole) {
-  return row(what, weight(v), withInterval(share(v, whole)), group(k) + (k === 1 ? " sample" : " samples"));
+  return row(what, weight(v), withInterval(share(v, whole)), count(k));
 }
 function showTip(i, x, y) {
   const table = element("table", null, numbers("total", total[i], samples[i], all));
@@ -419,7 +424,7 @@ function showFound() {
   }
   found.textContent = names.size === 0 ? "no match" : group(names.size) + (names.size === 1 ? " name, " : " names, ") +
     weight(v) + ", " + withInterval(share(v, all)) + (zoom ? " (" + percent(share(v, total[zoom])) + " of zoom)" : "") +
-    ", " + group(k) + (k === 1 ? " sample" : " samples") + (tooFew(k) ? " ?" : "");
+    ", " + count(k) + (tooFew(k) ? " ?" : "");
 }
 
 /* ---- the hottest functions; recursion counts once ---- */
@@ -441,7 +446,7 @@ function functions() {
       path.push({ f, end: end[i] });
     }
   }
-  return [...by.values()].sort((a, b) => b.self - a.self || b.total - a.total).slice(0, 200);
+  return [...by.values()].filter(f => f.selfSamples).sort((a, b) => b.self - a.self || b.total - a.total).slice(0, 200);
 }
 function exactly(s) { return "^" + s.replace(/[\\^$.*+?()[\]{}|\/]/g, "\\$&") + "$"; }
 function fillTable() {
@@ -452,8 +457,8 @@ function fillTable() {
                                 className: tooFew(f.selfSamples) ? "few" : "" },
       element("td", null, percent(share(f.self, all)), element("small", { textContent:
         interval(share(f.self, all)) + (tooFew(f.selfSamples) ? " ?" : "") })),
-      element("td", null, percent(share(f.total, all)), element("small", { textContent: group(f.samples) + " samples" })),
-      element("td", null, element("b", { className: "mono", textContent: nameOf(f.node) }),
+      element("td", null, percent(share(f.total, all)), element("small", { textContent: count(f.samples) })),
+      element("td", null, element("b", { className: "mono", textContent: shorten(nameOf(f.node), 44), title: nameOf(f.node) }),
               element("small", { textContent: placeOf(f.node, true), title: placeOf(f.node) }))));
   }
   side.replaceChildren(element("table", null, element("thead", null, element("tr", null,

@@ -69,8 +69,9 @@ static void put_head(const struct picture *p, unsigned height)
     } else {
         fprintf(p->out, "%s trace%s, ", traces, m->n_traces == 1 ? "" : "s");
     }
-    fprintf(p->out, "from %s, lasted %s, %s%s, %s sample%s", start, duration, cpu,
-            m->weights_are_counts ? " events" : " on CPU", samples, m->samples == 1 ? "" : "s");
+    enum { TO_SECONDS = sizeof "2026-11-30T21:04:11" - 1 };
+    fprintf(p->out, m->trace_id ? "from %.*sZ, lasted %s, %s%s, %s sample%s" : "from %.*sZ, %s in all, %s%s, %s sample%s",
+            TO_SECONDS, start, duration, cpu, m->weights_are_counts ? " events" : " on CPU", samples, m->samples == 1 ? "" : "s");
     if (m->event[0]) {
         fputs(" of ", p->out);
         markup_xml(p->out, m->event);

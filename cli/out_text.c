@@ -40,22 +40,25 @@ static void put_weight(const struct view *v, uint64_t ns)
     fprintf(v->out, "%9s", text);
 }
 
-/* " 31.0%  [26.9, 35.4]": the share in the colour of its weight, the rest dim. */
-static void put_share(const struct view *v, uint64_t ns, uint64_t samples)
+/* " 31.0%  [26.9, 35.4]": the share in the colour of its weight, the rest dim; all dim if it repeats the line above. */
+static void put_share(const struct view *v, uint64_t ns, uint64_t samples, bool repeats)
 {
     enum { SHARE_COLUMNS = 6 };
     char text[TEXT_SHARE_MAX];
     double share = share_of(v, ns);
-    enum term_style style = share >= 0.25 ? TERM_HOT : share >= 0.05 ? TERM_WARM : TERM_PLAIN;
+    enum term_style style = repeats         ? TERM_DIM
+                            : share >= 0.25 ? TERM_HOT
+                            : share >= 0.05 ? TERM_WARM
+                                            : TERM_PLAIN;
     text_share(share, samples, v->all_samples, text);
     fprintf(v->out, "%s%.*s%s", term_on(&v->term, style), SHARE_COLUMNS, text, term_off(&v->term, style));
     fprintf(v->out, "%s%s%s", term_on(&v->term, TERM_DIM), text + SHARE_COLUMNS, term_off(&v->term, TERM_DIM));
 }
 
 /* " 31.0%  [26.9, 35.4]      480    4.85 s  " */
-static void put_numbers(const struct view *v, uint64_t ns, uint64_t samples)
+static void put_numbers(const struct view *v, uint64_t ns, uint64_t samples, bool repeats)
 {
-    put_share(v, ns, samples);
+    put_share(v, ns, samples, repeats);
     fprintf(v->out, " %7" PRIu64 " ", samples);
     put_weight(v, ns);
     fputs("  ", v->out);
@@ -147,6 +150,12 @@ static void put_hidden(const struct view *v, const struct outline_line *line)
             v->outline.min_share * 100, term_off(&v->term, TERM_DIM));
 }
 
+static bool repeats_parent(const struct view *v, const struct outline_line *line)
+{
+    const struct tree_node *n = &v->t->nodes[line->node];
+    return !line->n_hidden && n->parent != 0 && v->t->nodes[n->parent].total_samples == n->total_samples;
+}
+
 static void put_line(const struct view *v, const struct outline_line *line)
 {
     static const enum term_style styles[] = {[TREE_ROOT] = TERM_BOLD,
@@ -158,7 +167,7 @@ static void put_line(const struct view *v, const struct outline_line *line)
     const struct tree_node *n = &v->t->nodes[line->node];
     size_t room = room_of(v, NUMBERS_COLUMNS, line->level + (line->stroke != OUTLINE_NONE));
     put_numbers(v, line->n_hidden ? line->hidden_ns : n->total_ns,
-                line->n_hidden ? line->hidden_samples : n->total_samples);
+                line->n_hidden ? line->hidden_samples : n->total_samples, repeats_parent(v, line));
     for (uint32_t i = 0; i < line->level; i++) {
         fputs(v->bars[i] ? "│ " : "  ", v->out);
     }
@@ -268,16 +277,16 @@ static void put_notes(const struct view *v)
 
 static void put_hottest(const struct view *v)
 {
-    enum { SHOWN = 10 };
+    enum { SHOWN = 10, SHOWN_OF_ONE = 3 }; /* one sample is no ranking: a few, so that something is there */
     struct tree_function f[SHOWN];
     size_t n = tree_hottest(v->t, f, SHOWN);
     const char *on = term_on(&v->term, TERM_BOLD), *off = term_off(&v->term, TERM_BOLD);
     fprintf(v->out, "\n%shottest functions%s\n%s%6s  %-13s %7s %6s  %s%s\n", on, off, on, "self", "95% interval",
             "samples", "total", "95% interval", off);
-    for (size_t i = 0; i < n; i++) {
-        put_share(v, f[i].self_ns, f[i].self_samples);
+    for (size_t i = 0; i < n && (i < SHOWN_OF_ONE || f[i].self_samples > 1); i++) {
+        put_share(v, f[i].self_ns, f[i].self_samples, false);
         fprintf(v->out, " %7" PRIu64 " ", f[i].self_samples);
-        put_share(v, f[i].total_ns, f[i].total_samples);
+        put_share(v, f[i].total_ns, f[i].total_samples, false);
         fputs("  ", v->out);
         struct place place = {f[i].name, f[i].module, f[i].file, f[i].line, f[i].frame_kind, true};
         put_frame(v, &place, room_of(v, FUNCTION_COLUMNS, 0), TERM_PLAIN);
@@ -301,11 +310,10 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
     if (v.all_samples) {
         put_hottest(&v);
     }
+    fputs("\n\"?\" marks what too few samples support: fewer than 5 in it, or fewer than 20 in all.\n", out);
     if (v.outline.hides) {
-        fprintf(out, "\nLines under %g%% are left out; --full shows all.\n", v.outline.min_share * 100);
+        fprintf(out, "What is under %g%% is left out; --full shows all.\n", v.outline.min_share * 100);
     }
-    fprintf(out,
-            "\n\"?\" marks what too few samples support: fewer than 5 in it, or fewer than 20 in all.\n");
     put_notes(&v);
     outline_fini(&v.outline);
     free(v.bars);

@@ -67,13 +67,14 @@ def budget():
     good, per_scope = True, []
     for line in out.splitlines():
         trace, *spent = line.split()
-        rows = folded(store, trace)
-        threads = collections.Counter()
+        rows = folded(store, trace, "--by", "tag")
+        threads, tags = collections.Counter(), collections.defaultdict(set)
         for stack, weight in rows:
             threads[stack[1]] += weight
+            tags[stack[1]].add(stack[2])
         per_scope += threads.values()
-        tags = {stack[1]: sum("work" == f for f in stack[2:3]) for stack, _ in rows}
-        good &= must(len(threads) == 2 and all(27 <= n <= 31 for n in threads.values()) and all(tags.values()),
+        once = all(len(t) == 1 and t.pop().endswith("/work") for t in tags.values())
+        good &= must(len(threads) == 2 and all(27 <= n <= 31 for n in threads.values()) and once,
                      f"{trace[-2:]}: samples per scope {sorted(threads.values())}, CPU {[s // 1000000 for s in map(int, spent)]} ms,"
                      f" root's tag once on each of {len(threads)} threads")
     return good & must(per_scope, f"mean {sum(per_scope) / max(1, len(per_scope)):.2f} samples per scope"), store

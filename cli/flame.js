@@ -123,7 +123,7 @@ function header() {
   fact(facts, "on CPU", data.counts ? "" : duration(data.onCpuNs));
   const waitNs = data.durationNs - data.onCpuNs - data.uncoveredNs; /* as out_text says it */
   const waited = data.traceId && !data.filter && !data.counts && waitNs > data.durationNs / 5;
-  fact(facts, "waiting", waited ? "about " + duration(waitNs) + " (not shown)" : "");
+  fact(facts, "waited", waited ? "about " + duration(waitNs) + " or more (not shown)" : "");
   fact(facts, "samples", group(data.samples) + (data.event ? " of " + data.event : "") +
        (data.periodNs ? ", one per " + duration(data.periodNs) : ""));
   fact(facts, "began", data.start.replace("T", " ").replace(/(\.\d{3})\d*Z/, "$1 UTC"));

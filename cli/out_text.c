@@ -202,7 +202,7 @@ static void put_wait(const struct view *v)
     if (m->trace_id && !m->filter[0] && seen_ns < m->duration_ns / 5 * 4) {
         char text[TEXT_NUMBER_MAX];
         text_duration(m->duration_ns - seen_ns, text);
-        fprintf(v->out, ", about %s waiting (not shown)", text);
+        fprintf(v->out, "; waited about %s or more (not shown)", text);
     }
 }
 

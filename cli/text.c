@@ -67,7 +67,9 @@ size_t text_put(FILE *out, struct dvt_str s, size_t max_columns)
     if (max_columns && plain > max_columns - 1) {
         columns = plain = plain == s.n && plain == max_columns ? plain : max_columns - 1;
     }
-    fwrite(s.p, 1, plain, out);
+    if (plain) { /* an empty text may have no address */
+        fwrite(s.p, 1, plain, out);
+    }
     for (size_t i = plain; i < s.n;) {
         uint32_t code = 0;
         size_t length = text_decode(s.p + i, s.n - i, &code);

@@ -82,6 +82,7 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
 {
     const _Atomic uint64_t *head = (const _Atomic uint64_t *)((const char *)s->map + PERF_DATA_HEAD);
     bool live = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
+    atomic_store_explicit(&s->plan_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&s->fd, fd, memory_order_release);
     dvt_handler_own_fd(fd, true);
     atomic_store_explicit(&s->armed_ns, dvt_now_ns(), memory_order_relaxed);
@@ -89,7 +90,7 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
     if (how->use_signal && live && arm_signal(fd, s->tid) == 0) {
         s->armed_head = atomic_load_explicit(head, memory_order_acquire);
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
-            dvt_handler_next_period(fd, &s->handler_rng);
+            dvt_handler_next_period(s, fd, false);
     }
     if (!live) /* the daemon may have unmapped the ring already, and ours be a new one: its head says nothing */
         s->armed_head = DVT_HEAD_UNKNOWN;

@@ -16,8 +16,8 @@ void dvt_handler_install(void);
 void dvt_handler_configure(uint64_t period_ns, uint32_t jitter_permille, const struct dvt_runtime *rt);
 /* Says which descriptors' signals are ours. */
 void dvt_handler_own_fd(int fd, bool ours);
-/* Sets the event's next period, random about the mean. Async-signal-safe. */
-void dvt_handler_next_period(int fd, uint64_t *rng);
+/* Sets the event's next period, random about the mean; on_thread: by the plan, which is on its CPU clock. Async-signal-safe. */
+void dvt_handler_next_period(struct dvt_slot *s, int fd, bool on_thread);
 
 enum { DVT_PERIOD_FLOOR_NS = 500000 }; /* shorter ones storm; a mean below it is the user's will */
 

@@ -127,7 +127,7 @@ static void seed(struct dvt_slot *s)
             r[i] = (dvt_now_ns() + i) * 0x9e3779b97f4a7c15u ^ (uint64_t)s->tid << 32 ^ (uint64_t)(uintptr_t)&r[i];
     memcpy(s->id_base, r, sizeof s->id_base);
     s->id_base[1] |= 1; /* so that no trace id is zero */
-    s->handler_rng = r[3] | 1;
+    atomic_store_explicit(&s->handler_rng, r[3] | 1, memory_order_relaxed);
 }
 
 static void init_for_thread(struct dvt_slot *s)

@@ -82,14 +82,6 @@ static struct procmap_file *share(const struct procmap_file *key, int fd)
     return f;
 }
 
-struct procmap_file *procmap_file_ref(struct procmap_file *f)
-{
-    pthread_mutex_lock(&table_lock);
-    f->refs++;
-    pthread_mutex_unlock(&table_lock);
-    return f;
-}
-
 void procmap_file_unref(struct procmap_file *f)
 {
     if (!f)

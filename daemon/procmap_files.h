@@ -26,7 +26,6 @@ struct procmap_file *procmap_file_open(uint32_t pid, const struct procmap_range 
 /* The vdso, copied from the process's memory, or this process's own if it is of the same size (the kernel has
  * one image per ABI). */
 struct procmap_file *procmap_file_open_vdso(uint32_t pid, const struct procmap_range *r);
-struct procmap_file *procmap_file_ref(struct procmap_file *f);
 void procmap_file_unref(struct procmap_file *f); /* NULL is fine */
 
 int procmap_file_fd(const struct procmap_file *f);

@@ -67,7 +67,7 @@ static inline uint32_t thread_state_pending(const struct thread_state *t)
 }
 static inline const uint64_t *thread_state_offs(const struct thread_state *t)
 {
-    return t->offs + t->first;
+    return t->first ? t->offs + t->first : t->offs; /* without any sample there is no array yet */
 }
 /* Drops the oldest k samples, which are freed, or were taken out and set to NULL by the caller. */
 void thread_state_drop_samples(struct thread_state *t, uint32_t k);

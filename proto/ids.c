@@ -8,10 +8,7 @@
 #include "ids.h"
 #include "err.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 static bool all_zero(const uint8_t *b, size_t n)
 {
@@ -97,49 +94,6 @@ int dvt_span_id_parse(const char *text, size_t n, struct dvt_span_id *ret_id)
         return DVT_EINVAL;
     *ret_id = id;
     return 0;
-}
-
-/* ---- random ---- */
-
-/* Where getrandom is forbidden (old kernels, strict seccomp): ids must differ, they need not be secret. */
-static void fill_from_clock(uint8_t *b, size_t n)
-{
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    uint64_t x = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    x ^= (uint64_t)(uintptr_t)&now << 17; /* the stack's address tells threads apart */
-    for (size_t i = 0; i < n; i++) {      /* splitmix64, one step a byte */
-        x += 0x9E3779B97F4A7C15u;
-        uint64_t z = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-        b[i] = (uint8_t)(z >> 56);
-    }
-}
-
-static void fill_random(uint8_t *b, size_t n)
-{
-    ssize_t got;
-    do
-        got = getrandom(b, n, 0);
-    while (got < 0 && errno == EINTR);
-    if (got != (ssize_t)n)
-        fill_from_clock(b, n);
-    if (all_zero(b, n))
-        b[n - 1] = 1;
-}
-
-void dvt_trace_id_random(struct dvt_trace_id *ret_id)
-{
-    int saved = errno; /* called from within other people's functions */
-    fill_random(ret_id->b, sizeof ret_id->b);
-    errno = saved;
-}
-
-void dvt_span_id_random(struct dvt_span_id *ret_id)
-{
-    int saved = errno;
-    fill_random(ret_id->b, sizeof ret_id->b);
-    errno = saved;
 }
 
 /* ---- traceparent: vv-tttttttttttttttttttttttttttttttt-ssssssssssssssss-ff ---- */

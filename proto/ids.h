@@ -31,10 +31,6 @@ void dvt_span_id_format(const struct dvt_span_id *id, char out[DVT_SPAN_HEX + 1]
 int dvt_trace_id_parse(const char *text, size_t n, struct dvt_trace_id *ret_id);
 int dvt_span_id_parse(const char *text, size_t n, struct dvt_span_id *ret_id);
 
-/* Random ids (getrandom, thread-safe, never zero). */
-void dvt_trace_id_random(struct dvt_trace_id *ret_id);
-void dvt_span_id_random(struct dvt_span_id *ret_id);
-
 /* Parses a traceparent header of n bytes. All-zero ids, version ff, upper-case or short headers are
  * DVT_EINVAL. flags bit 0 is "sampled". */
 int dvt_traceparent_parse(const char *text, size_t n, struct dvt_trace_id *ret_trace,

@@ -1,9 +1,8 @@
-/* ids: hex forms, random ids, and the W3C rules for traceparent. */
+/* ids: hex forms and the W3C rules for traceparent. */
 #include <CUnit/Basic.h>
 #include "../../proto/err.h"
 #include "../../proto/ids.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -53,24 +52,6 @@ static void test_zero_and_order_are_told(void)
     CU_ASSERT(dvt_trace_id_cmp(&a, &b) < 0 && dvt_trace_id_cmp(&b, &a) > 0 && dvt_trace_id_cmp(&a, &a) == 0);
     CU_ASSERT(dvt_span_id_is_zero(&(struct dvt_span_id){{0}}));
     CU_ASSERT(!dvt_span_id_is_zero(&(struct dvt_span_id){{0, 0, 0, 1}}));
-}
-
-static void test_random_ids_differ_are_not_zero_and_keep_errno(void)
-{
-    enum { N = 500 };
-    static struct dvt_trace_id v[N];
-    struct dvt_span_id a, b;
-    errno = 77;
-    for (int i = 0; i < N; i++) {
-        dvt_trace_id_random(&v[i]);
-        CU_ASSERT(!dvt_trace_id_is_zero(&v[i]));
-        for (int k = 0; k < i; k++)
-            CU_ASSERT(dvt_trace_id_cmp(&v[i], &v[k]) != 0);
-    }
-    dvt_span_id_random(&a);
-    dvt_span_id_random(&b);
-    CU_ASSERT(memcmp(&a, &b, sizeof a) != 0 && !dvt_span_id_is_zero(&a));
-    CU_ASSERT_EQUAL(errno, 77);
 }
 
 static void test_traceparent_is_read_and_written(void)
@@ -134,7 +115,6 @@ int main(void)
     T(test_ids_survive_their_text);
     T(test_ids_of_wrong_length_or_digits_are_refused_and_leave_the_result);
     T(test_zero_and_order_are_told);
-    T(test_random_ids_differ_are_not_zero_and_keep_errno);
     T(test_traceparent_is_read_and_written);
     T(test_traceparent_of_a_later_version_is_read_by_its_first_fields);
     T(test_traceparent_against_the_rules_is_refused);

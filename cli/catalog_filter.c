@@ -126,9 +126,10 @@ static void add_tag(struct build *b, const char *tag)
         bind_text(b, tag, strlen(tag));
         return;
     }
-    add(b, " AND t.id IN (SELECT trace_id FROM tags WHERE tag >= ? AND tag < ? || char(1114111))"); /* U+10FFFF
-                                                                                                       sorts
-                                                                                                       last */
+    add(b,
+        " AND t.id IN (SELECT trace_id FROM tags WHERE tag >= ? AND tag < ? || char(1114111))"); /* U+10FFFF
+                                                                                                    sorts
+                                                                                                    last */
     bind_text(b, tag, strlen(tag));
     bind_text(b, tag, strlen(tag));
 }
@@ -198,7 +199,8 @@ int catalog_filter_count(struct catalog *c, uint32_t store, const struct filter 
     struct build *b = alloc_bytes(sizeof *b);
     sqlite3_stmt *st = NULL;
     add(b, "SELECT count(*) FROM (SELECT ");
-    if (is_one_label(f)) { /* ends at max; as one of several conditions it would be a set of all its traces first */
+    if (is_one_label(
+            f)) { /* ends at max; as one of several conditions it would be a set of all its traces first */
         add(b, "DISTINCT trace_id FROM labels WHERE key = ? AND ");
         bind_text(b, f->labels[0].key.p, f->labels[0].key.n);
         add_match(b, "value", f->labels[0].value);

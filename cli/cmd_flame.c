@@ -41,8 +41,10 @@ static const struct args_option options[] = {
     {OPT_THREADS, 0, "--threads", NULL, "a level for threads (default for one trace and folded)"},
     {OPT_NO_THREADS, 0, "--no-threads", NULL, "none"},
     {OPT_NATIVE, 0, "--native", NULL, "keep the native frames of the interpreter and of Dovetail in it"},
-    {OPT_FULL, 0, "--full", NULL, "leave nothing out: --native, --min-share 0, each kernel frame on its line"},
-    {OPT_MIN_SHARE, 0, "--min-share", "PERCENT", "text: leave out what is smaller (default: so that 60 lines are enough)"},
+    {OPT_FULL, 0, "--full", NULL,
+     "leave nothing out: --native, --min-share 0, each kernel frame on its line"},
+    {OPT_MIN_SHARE, 0, "--min-share", "PERCENT",
+     "text: leave out what is smaller (default: so that 60 lines are enough)"},
     {OPT_DEPTH, 0, "--depth", "N", "text: at most N levels"},
     {OPT_SAMPLES, 0, "--samples", NULL, "folded: counts of samples instead of microseconds"},
     {OPT_ON_CPU, 0, "--on-cpu", NULL, "time on a CPU (the default)"},
@@ -399,7 +401,8 @@ const struct command cmd_flame = {
     .details =
         "Levels: service (process), thread, the root scope's tag, then stacks, root to leaf. Without an ID "
         "all traces\n"
-        "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight; a thread of\n"
+        "that match are merged by service. Folded lines are service;thread;frame;...;leaf and a weight; a "
+        "thread of\n"
         "one trace is \"name (tid)\", as threads often share a name.\n"
         "Every share has a 95% interval; \"?\" marks what too few samples support.",
     .examples = "  dovetail flame 4bf92f35\n"

@@ -1,4 +1,5 @@
-/* flame_order: see flame_order.h. Walks without recursion: a stack of the data must not become one of ours. */
+/* flame_order: see flame_order.h. Walks without recursion: a stack of the data must not become one of ours.
+ */
 #include "flame_order.h"
 #include "alloc.h"
 
@@ -51,8 +52,10 @@ void flame_order_fini(struct flame_order *o)
 
 enum flame_kind flame_kind_of(const struct tree_node *n)
 {
-    static const enum flame_kind levels[] = {[TREE_ROOT] = FLAME_ROOT, [TREE_SERVICE] = FLAME_SERVICE,
-                                             [TREE_THREAD] = FLAME_THREAD, [TREE_SCOPE] = FLAME_SCOPE};
+    static const enum flame_kind levels[] = {[TREE_ROOT] = FLAME_ROOT,
+                                             [TREE_SERVICE] = FLAME_SERVICE,
+                                             [TREE_THREAD] = FLAME_THREAD,
+                                             [TREE_SCOPE] = FLAME_SCOPE};
     if (n->kind != TREE_FRAME) {
         return levels[n->kind];
     }

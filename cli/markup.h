@@ -1,5 +1,6 @@
 /*
- * markup: text into XML, HTML and JSON inside HTML. Input has passed text_safe (text.h): UTF-8 without control characters.
+ * markup: text into XML, HTML and JSON inside HTML. Input has passed text_safe (text.h): UTF-8 without
+ * control characters.
  */
 #ifndef MARKUP_H
 #define MARKUP_H

@@ -1,7 +1,7 @@
 /*
- * out_folded: one line a stack, heaviest subtrees first, root first, frames joined by ';', then a space and the weight in microseconds
- * (or samples). Read by flamegraph.pl, inferno, speedscope. A ';' within a name becomes ','; control
- * characters become \xNN, so a line is always one stack.
+ * out_folded: one line a stack, heaviest subtrees first, root first, frames joined by ';', then a space and
+ * the weight in microseconds (or samples). Read by flamegraph.pl, inferno, speedscope. A ';' within a name
+ * becomes ','; control characters become \xNN, so a line is always one stack.
  */
 #include "alloc.h"
 #include "flame_order.h"

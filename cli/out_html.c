@@ -1,9 +1,10 @@
 /*
- * out_html: the tree as one interactive page: flame.css, flame.js and the tree as JSON, nothing from anywhere else.
+ * out_html: the tree as one interactive page: flame.css, flame.js and the tree as JSON, nothing from anywhere
+ * else.
  *
- * The names in it are hostile. They pass text_safe, go into JSON in which no '<' appears, and the script puts them on the
- * page as text only. The page's Content-Security-Policy admits the one script and the one style sheet by their hashes and
- * forbids any load, so that even a fault here runs nothing.
+ * The names in it are hostile. They pass text_safe, go into JSON in which no '<' appears, and the script puts
+ * them on the page as text only. The page's Content-Security-Policy admits the one script and the one style
+ * sheet by their hashes and forbids any load, so that even a fault here runs nothing.
  */
 #include "flame_assets.h"
 #include "flame_order.h"
@@ -30,16 +31,22 @@ static void put_hash(FILE *out, const char *bytes, size_t n)
 static void put_head(const struct tree_meta *m, FILE *out)
 {
     fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
-          "script-src ", out);
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; "
+          "form-action 'none'; "
+          "script-src ",
+          out);
     put_hash(out, flame_js, flame_js_bytes);
     fputs("; style-src ", out);
     put_hash(out, flame_css, flame_css_bytes);
     fputs("\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>", out);
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "
+          "content=\"no-referrer\">\n<title>",
+          out);
     markup_xml(out, m->title);
-    fprintf(out, " - dovetail</title>\n<style>%s</style>\n</head>\n<body>\n"
-                 "<noscript>This flame graph needs JavaScript; without it use the .svg output.</noscript>\n", flame_css);
+    fprintf(out,
+            " - dovetail</title>\n<style>%s</style>\n</head>\n<body>\n"
+            "<noscript>This flame graph needs JavaScript; without it use the .svg output.</noscript>\n",
+            flame_css);
 }
 
 static void put_number(FILE *out, const char *key, uint64_t v)
@@ -118,7 +125,8 @@ static uint64_t value_of(const struct tree *t, const struct flame_order *o, size
 
 static void put_columns(const struct tree *t, FILE *out)
 {
-    static const char *const names[] = {"depth", "kind", "name", "module", "file", "line", "self", "selfSamples"};
+    static const char *const names[] = {"depth", "kind", "name", "module",
+                                        "file",  "line", "self", "selfSamples"};
     struct flame_order o;
     flame_order_init(&o, t);
     for (int c = 0; c < N_COLUMNS; c++) {

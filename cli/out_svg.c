@@ -1,7 +1,8 @@
 /*
- * out_svg: the tree as a still picture: icicle, root on top, for documents and issue trackers. Every box has a tooltip
- * (<title>) with its numbers. Boxes narrower than half a pixel are left out, and said to be. Valid XML whatever the
- * names hold.
+ * out_svg: the tree as a still picture: icicle, root on top, for documents and issue trackers. Every box has
+ * a tooltip
+ * (<title>) with its numbers. Boxes narrower than half a pixel are left out, and said to be. Valid XML
+ * whatever the names hold.
  */
 #include "flame_order.h"
 #include "alloc.h"
@@ -30,10 +31,12 @@ static void put_style(FILE *out)
     fputs("<style>\ntext{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1d2229}"
           ".t{font:600 16px system-ui,sans-serif}.d{font:12px system-ui,sans-serif;fill:#5a6472}"
           "rect{stroke:#fff;stroke-width:.6}.bg{fill:#fff;stroke:none}"
-          ".l rect{fill:#dfe3e8}.s rect{fill:#9fd8cb}.m rect{fill:#f6b26b}.j rect{fill:#f3d36b}.i rect{fill:#b9d3f2}"
+          ".l rect{fill:#dfe3e8}.s rect{fill:#9fd8cb}.m rect{fill:#f6b26b}.j rect{fill:#f3d36b}.i "
+          "rect{fill:#b9d3f2}"
           ".n rect{fill:#8cb8ea}.k rect{fill:#c9a6e4}.x rect{fill:#c9ced6}\n"
           "@media (prefers-color-scheme:dark){text{fill:#0f1318}.t{fill:#e8ecf1}.d{fill:#9aa5b3}"
-          "rect{stroke:#14181d}.bg{fill:#14181d}.l rect{fill:#8b95a3}.x rect{fill:#8f97a3}}\n</style>\n", out);
+          "rect{stroke:#14181d}.bg{fill:#14181d}.l rect{fill:#8b95a3}.x rect{fill:#8f97a3}}\n</style>\n",
+          out);
 }
 
 static void weight_text(const struct picture *p, uint64_t ns, char out[TEXT_NUMBER_MAX])
@@ -48,20 +51,24 @@ static void weight_text(const struct picture *p, uint64_t ns, char out[TEXT_NUMB
 static void put_head(const struct picture *p, unsigned height)
 {
     const struct tree_meta *m = p->m;
-    char start[40], duration[TEXT_NUMBER_MAX], cpu[TEXT_NUMBER_MAX], samples[TEXT_NUMBER_MAX], traces[TEXT_NUMBER_MAX];
+    char start[40], duration[TEXT_NUMBER_MAX], cpu[TEXT_NUMBER_MAX], samples[TEXT_NUMBER_MAX],
+        traces[TEXT_NUMBER_MAX];
     text_time(m->start_ns, true, start);
     text_duration(m->duration_ns, duration);
     weight_text(p, m->on_cpu_ns, cpu);
     text_count(m->samples, samples);
     text_count(m->n_traces, traces);
     fprintf(p->out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+            "width=\"%d\" height=\"%u\" "
             "viewBox=\"0 0 %d %u\" role=\"img\">\n<title>",
             WIDTH, height, WIDTH, height);
     markup_xml(p->out, m->title);
     fputs("</title>\n", p->out);
     put_style(p->out);
-    fprintf(p->out, "<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n<text class=\"t\" x=\"%d\" y=\"26\">", MARGIN);
+    fprintf(p->out,
+            "<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n<text class=\"t\" x=\"%d\" y=\"26\">",
+            MARGIN);
     markup_xml(p->out, m->title);
     fprintf(p->out, "</text>\n<text class=\"d\" x=\"%d\" y=\"46\">", MARGIN);
     if (m->trace_id) {
@@ -70,8 +77,11 @@ static void put_head(const struct picture *p, unsigned height)
         fprintf(p->out, "%s trace%s, ", traces, m->n_traces == 1 ? "" : "s");
     }
     enum { TO_SECONDS = sizeof "2026-11-30T21:04:11" - 1 };
-    fprintf(p->out, m->trace_id ? "from %.*sZ, lasted %s, %s%s, %s sample%s" : "from %.*sZ, %s in all, %s%s, %s sample%s",
-            TO_SECONDS, start, duration, cpu, m->weights_are_counts ? " events" : " on CPU", samples, m->samples == 1 ? "" : "s");
+    fprintf(p->out,
+            m->trace_id ? "from %.*sZ, lasted %s, %s%s, %s sample%s"
+                        : "from %.*sZ, %s in all, %s%s, %s sample%s",
+            TO_SECONDS, start, duration, cpu, m->weights_are_counts ? " events" : " on CPU", samples,
+            m->samples == 1 ? "" : "s");
     if (m->event[0]) {
         fputs(" of ", p->out);
         markup_xml(p->out, m->event);
@@ -127,7 +137,8 @@ static void put_box(struct picture *p, const struct tree_node *n, uint32_t depth
     unsigned y = HEAD + depth * ROW;
     fprintf(p->out, "<g class=\"%s\">", class_of[flame_kind_of(n)]);
     put_title(p, n, name);
-    fprintf(p->out, "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" rx=\"1.5\"/>", x, y, width, ROW - 1);
+    fprintf(p->out, "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" rx=\"1.5\"/>", x, y, width,
+            ROW - 1);
     if (width > 30 && columns >= 3) {
         char *label = text_safe(n->name.n ? n->name : dvt_str("(unnamed)"), columns);
         fprintf(p->out, "<text x=\"%.2f\" y=\"%u\">", x + 3, y + 13);
@@ -163,8 +174,8 @@ static void put_legend(const struct picture *p, unsigned y)
 {
     static const struct {
         const char *class, *name;
-    } kinds[] = {{"s", "scope"}, {"m", "managed"}, {"j", "compiled"}, {"n", "native"}, {"i", "inlined"}, {"k", "kernel"},
-                 {"x", "special"}};
+    } kinds[] = {{"s", "scope"},   {"m", "managed"}, {"j", "compiled"}, {"n", "native"},
+                 {"i", "inlined"}, {"k", "kernel"},  {"x", "special"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         unsigned x = MARGIN + 90 * (unsigned)i;
         fprintf(p->out,
@@ -173,7 +184,9 @@ static void put_legend(const struct picture *p, unsigned y)
                 kinds[i].class, x, y, x + 17, y + 10, kinds[i].name);
     }
     if (p->left_out) {
-        fprintf(p->out, "<text class=\"d\" x=\"%d\" y=\"%u\" text-anchor=\"end\">%" PRIu64 " boxes too narrow to draw</text>\n",
+        fprintf(p->out,
+                "<text class=\"d\" x=\"%d\" y=\"%u\" text-anchor=\"end\">%" PRIu64
+                " boxes too narrow to draw</text>\n",
                 WIDTH - MARGIN, y + 10, p->left_out);
     }
 }

@@ -40,7 +40,8 @@ static void put_weight(const struct view *v, uint64_t ns)
     fprintf(v->out, "%9s", text);
 }
 
-/* " 31.0%  [26.9, 35.4]": the share in the colour of its weight, the rest dim; all dim if it repeats the line above. */
+/* " 31.0%  [26.9, 35.4]": the share in the colour of its weight, the rest dim; all dim if it repeats the line
+ * above. */
 static void put_share(const struct view *v, uint64_t ns, uint64_t samples, bool repeats)
 {
     enum { SHARE_COLUMNS = 6 };
@@ -52,7 +53,8 @@ static void put_share(const struct view *v, uint64_t ns, uint64_t samples, bool 
                                             : TERM_PLAIN;
     text_share(share, samples, v->all_samples, text);
     fprintf(v->out, "%s%.*s%s", term_on(&v->term, style), SHARE_COLUMNS, text, term_off(&v->term, style));
-    fprintf(v->out, "%s%s%s", term_on(&v->term, TERM_DIM), text + SHARE_COLUMNS, term_off(&v->term, TERM_DIM));
+    fprintf(v->out, "%s%s%s", term_on(&v->term, TERM_DIM), text + SHARE_COLUMNS,
+            term_off(&v->term, TERM_DIM));
 }
 
 /* " 31.0%  [26.9, 35.4]      480    4.85 s  " */
@@ -86,8 +88,8 @@ struct place { /* a frame, as far as its line shows it */
     bool is_frame;
 };
 
-/* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)"; brief: "sort.c:88"; "" if there is none to show. The caller
- * frees. */
+/* "app.py:41", "libc.so.6", "sort.c:88 (libc.so.6)"; brief: "sort.c:88"; "" if there is none to show. The
+ * caller frees. */
 static char *place_text(const struct place *p, bool brief)
 {
     struct dvt_str first = p->file.n ? p->file : p->module;
@@ -95,7 +97,8 @@ static char *place_text(const struct place *p, bool brief)
     if (!p->is_frame || !first.n || p->kind == DVT_FRAME_SPECIAL || is_said) {
         return alloc_text("", 0);
     }
-    char *file = text_safe(base_name(first), 60), *module = text_safe(base_name(p->module), 40), line[16] = "";
+    char *file = text_safe(base_name(first), 60), *module = text_safe(base_name(p->module), 40),
+         line[16] = "";
     if (p->line) {
         snprintf(line, sizeof line, ":%" PRIu32, p->line);
     }
@@ -106,7 +109,8 @@ static char *place_text(const struct place *p, bool brief)
     return text;
 }
 
-/* Columns left for names of n columns of numbers, after the strokes of `level` branches; SIZE_MAX: no bound. */
+/* Columns left for names of n columns of numbers, after the strokes of `level` branches; SIZE_MAX: no bound.
+ */
 static size_t room_of(const struct view *v, size_t numbers, uint32_t level)
 {
     enum { LEAST = 24 };
@@ -135,7 +139,8 @@ static void put_frame(const struct view *v, const struct place *place, size_t ro
 /* "[kernel] asm_exc_page_fault … do_anonymous_page" */
 static void put_chain(const struct view *v, const struct outline_line *line, size_t room)
 {
-    char *first = text_safe(v->t->nodes[line->node].name, 0), *last = text_safe(v->t->nodes[line->last].name, 0);
+    char *first = text_safe(v->t->nodes[line->node].name, 0),
+         *last = text_safe(v->t->nodes[line->last].name, 0);
     char *text = alloc_printf("[kernel] %s … %s", first, last);
     text_put(v->out, dvt_str(text), room == SIZE_MAX ? 0 : room);
     fputc('\n', v->out);
@@ -281,8 +286,8 @@ static void put_hottest(const struct view *v)
     struct tree_function f[SHOWN];
     size_t n = tree_hottest(v->t, f, SHOWN);
     const char *on = term_on(&v->term, TERM_BOLD), *off = term_off(&v->term, TERM_BOLD);
-    fprintf(v->out, "\n%shottest functions%s\n%s%6s  %-13s %7s %6s  %s%s\n", on, off, on, "self", "95% interval",
-            "samples", "total", "95% interval", off);
+    fprintf(v->out, "\n%shottest functions%s\n%s%6s  %-13s %7s %6s  %s%s\n", on, off, on, "self",
+            "95% interval", "samples", "total", "95% interval", off);
     for (size_t i = 0; i < n && (i < SHOWN_OF_ONE || f[i].self_samples > 1); i++) {
         put_share(v, f[i].self_ns, f[i].self_samples, false);
         fprintf(v->out, " %7" PRIu64 " ", f[i].self_samples);
@@ -302,10 +307,10 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
                      .all_ns = tree->nodes[0].total_ns,
                      .all_samples = tree->nodes[0].total_samples};
     put_head(&v);
-    fprintf(out, "\n%s%6s  %-13s %7s %9s%s\n", term_on(&v.term, TERM_BOLD), "share", "95% interval", "samples",
-            meta->weights_are_counts ? "events" : "time", term_off(&v.term, TERM_BOLD));
-    outline_init(&v.outline, tree, &(struct outline_options){meta->opt.min_share, meta->opt.max_depth,
-                                                             meta->opt.folds_kernel});
+    fprintf(out, "\n%s%6s  %-13s %7s %9s%s\n", term_on(&v.term, TERM_BOLD), "share", "95% interval",
+            "samples", meta->weights_are_counts ? "events" : "time", term_off(&v.term, TERM_BOLD));
+    outline_init(&v.outline, tree,
+                 &(struct outline_options){meta->opt.min_share, meta->opt.max_depth, meta->opt.folds_kernel});
     put_tree(&v);
     if (v.all_samples) {
         put_hottest(&v);

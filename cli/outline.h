@@ -1,9 +1,9 @@
 /*
  * outline: which lines a tree has as text. Pure: what is printed for each is out_text's.
  *
- * Left out is what lies under a share of all or below a depth; siblings that are left out beside shown ones are
- * one line with their sum. A chain of single kernel frames of little weight is one line, from the first to the
- * last: page faults go down ten frames for a sample.
+ * Left out is what lies under a share of all or below a depth; siblings that are left out beside shown ones
+ * are one line with their sum. A chain of single kernel frames of little weight is one line, from the first
+ * to the last: page faults go down ten frames for a sample.
  */
 #ifndef OUTLINE_H
 #define OUTLINE_H
@@ -11,7 +11,7 @@
 #include "tree.h"
 
 struct outline_options {
-    double min_share;   /* negative: the least of 1, 2, 3, 5, 10, 20% that leaves OUTLINE_LINES lines or fewer */
+    double min_share; /* negative: the least of 1, 2, 3, 5, 10, 20% that leaves at most OUTLINE_LINES lines */
     uint32_t max_depth; /* 0: all */
     bool folds_kernel;
 };
@@ -23,7 +23,7 @@ struct outline_line {
     uint32_t last;     /* of a folded chain; else node */
     uint32_t n_hidden; /* siblings in this line; 0: the line is node's own */
     uint64_t hidden_ns, hidden_samples;
-    uint32_t level;               /* strokes of branches further out */
+    uint32_t level;             /* strokes of branches further out */
     enum outline_stroke stroke; /* its own: none where its parent has no other line */
 };
 struct outline {

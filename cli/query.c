@@ -77,9 +77,9 @@ static uint32_t thread_node(const struct chunk_walk *w, uint32_t thread)
         return node;
     }
     struct tree_key key = {.kind = TREE_THREAD, .name = t->name};
-    char *text = t->name.n == 0  ? alloc_printf("thread %u", t->tid)
-                 : w->o->tids ? alloc_printf("%.*s (%u)", (int)t->name.n, t->name.p, t->tid)
-                                 : NULL;
+    char *text = t->name.n == 0 ? alloc_printf("thread %u", t->tid)
+                 : w->o->tids   ? alloc_printf("%.*s (%u)", (int)t->name.n, t->name.p, t->tid)
+                                : NULL;
     key.name = text ? dvt_str(text) : key.name;
     node = tree_child(w->tree, node, &key);
     free(text);

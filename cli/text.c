@@ -180,7 +180,8 @@ void text_time(int64_t unix_ns, bool iso, char out[40])
     snprintf(out, 40, iso ? "%s.%09dZ" : "%s.%03d", date, iso ? (int)rest : (int)(rest / 1000000));
 }
 
-/* E. B. Wilson, JASA 22 (1927): the shares p0 for which the seen one lies within 1.96 of their standard errors. */
+/* E. B. Wilson, JASA 22 (1927): the shares p0 for which the seen one lies within 1.96 of their standard
+ * errors. */
 struct text_interval text_interval95(double share, uint64_t n_samples)
 {
     if (n_samples == 0) {
@@ -198,7 +199,8 @@ void text_share(double share, uint64_t part, uint64_t total, char out[TEXT_SHARE
     struct text_interval i = text_interval95(share, total);
     char interval[32];
     snprintf(interval, sizeof interval, "[%4.1f, %4.1f]", i.low * 100, i.high * 100);
-    snprintf(out, TEXT_SHARE_MAX, "%5.1f%%%c %-13s", share * 100, text_too_few(part, total) ? '?' : ' ', interval);
+    snprintf(out, TEXT_SHARE_MAX, "%5.1f%%%c %-13s", share * 100, text_too_few(part, total) ? '?' : ' ',
+             interval);
 }
 
 bool text_too_few(uint64_t part, uint64_t total)

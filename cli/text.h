@@ -31,9 +31,9 @@ void text_count(uint64_t n, char out[TEXT_NUMBER_MAX]);
 /* Local time "2026-11-30 21:04:11.123"; iso: UTC "2026-11-30T21:04:11.123456789Z". */
 void text_time(int64_t unix_ns, bool iso, char out[40]);
 
-/* The 95% interval of a share seen in n samples, Wilson's: it keeps its promise for few samples and small shares
- * too, where p +- 1.96 sqrt(p (1 - p) / n) does not (n = 20, p = 0.06: it holds the truth 70% of the time). For
- * n = 0 all of [0, 1]. */
+/* The 95% interval of a share seen in n samples, Wilson's: it keeps its promise for few samples and small
+ * shares too, where p +- 1.96 sqrt(p (1 - p) / n) does not (n = 20, p = 0.06: it holds the truth 70% of the
+ * time). For n = 0 all of [0, 1]. */
 struct text_interval {
     double low, high;
 };

@@ -2,10 +2,11 @@
  * bench_query: questions to a store of 100,000 traces with 1.2 million samples.
  *
  *   one trace: wall time of the process `dovetail flame ID -f folded`, median of 21
- *   one tenant: 1.1 million samples in 91,667 traces filtered and folded, first (it makes the column files) and
- *   again, median of 21
+ *   one tenant: 1.1 million samples in 91,667 traces filtered and folded, first (it makes the column files)
+ * and again, median of 21
  *
- * For scale in the same run: /bin/true as a process. The targets are for 100,000 traces. Usage: bench_query [TRACES]
+ * For scale in the same run: /bin/true as a process. The targets are for 100,000 traces. Usage: bench_query
+ * [TRACES]
  */
 #include "../cli/fixture.h"
 

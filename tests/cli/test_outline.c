@@ -17,8 +17,8 @@ static uint32_t add(struct tree *t, uint32_t parent, uint8_t kind, const char *n
 /* main: heavy (90), and page faults of 4 samples five frames down; then six functions of one sample. */
 static void make(struct tree *t)
 {
-    static const char *const faults[] = {"asm_exc_page_fault", "exc_page_fault", "handle_mm_fault", "do_anonymous_page",
-                                         "clear_page"};
+    static const char *const faults[] = {"asm_exc_page_fault", "exc_page_fault", "handle_mm_fault",
+                                         "do_anonymous_page", "clear_page"};
     tree_init(t);
     uint32_t top = add(t, 0, DVT_FRAME_MANAGED, "main", 0), node = top;
     add(t, top, DVT_FRAME_MANAGED, "heavy", 90);
@@ -60,7 +60,8 @@ static void test_heavy_kernel_frames_keep_their_lines(void)
     struct tree t;
     struct outline o;
     tree_init(&t);
-    add(&t, add(&t, add(&t, 0, DVT_FRAME_MANAGED, "main", 94), DVT_FRAME_KERNEL, "a", 0), DVT_FRAME_KERNEL, "b", 6);
+    add(&t, add(&t, add(&t, 0, DVT_FRAME_MANAGED, "main", 94), DVT_FRAME_KERNEL, "a", 0), DVT_FRAME_KERNEL,
+        "b", 6);
     tree_finish(&t);
     outline_init(&o, &t, &(struct outline_options){.folds_kernel = true});
     CU_ASSERT_EQUAL(o.n, 3);
@@ -124,9 +125,8 @@ static void test_depth_is_a_bound(void)
     tree_fini(&t);
 }
 
-static const struct check_case cases[] = {CASE(test_a_chain_of_light_kernel_frames_is_one_line),
-                                          CASE(test_heavy_kernel_frames_keep_their_lines),
-                                          CASE(test_hidden_siblings_are_one_line_with_their_sum),
-                                          CASE(test_by_itself_it_leaves_out_what_60_lines_do_not_hold),
-                                          CASE(test_depth_is_a_bound)};
+static const struct check_case cases[] = {
+    CASE(test_a_chain_of_light_kernel_frames_is_one_line), CASE(test_heavy_kernel_frames_keep_their_lines),
+    CASE(test_hidden_siblings_are_one_line_with_their_sum),
+    CASE(test_by_itself_it_leaves_out_what_60_lines_do_not_hold), CASE(test_depth_is_a_bound)};
 CHECK_MAIN("outline", cases)

@@ -30,9 +30,8 @@ static struct fixture *trace(const char *id, const char *tenant, uint64_t durati
     fixture_chunk(f)->scopes[load].parent_span = fixture_chunk(f)->scopes[root].span;
     uint32_t handle = fixture_stack(f, "main@app.py:10;handle@app.py:41"),
              price = fixture_stack(f, "main@app.py:10;handle@app.py:42;calculate_discounts@shop.py:88"),
-             sql = fixture_stack(
-                 f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;"
-                    "~sigurg@_dovetail.cpython-311-x86_64-linux-gnu.so;%copy@kernel"),
+             sql = fixture_stack(f, "main@app.py:10;~PyObject_Call@python3.11;~sqlite3_step@libsqlite3.so.0;"
+                                    "~sigurg@_dovetail.cpython-311-x86_64-linux-gnu.so;%copy@kernel"),
              gone = fixture_stack(f, "![no stack: window];~_PyEval_Frame@libpython3.11.so.1.0");
     fixture_samples(f, main_thread, root, handle, 10);
     fixture_samples(f, main_thread, inner, price, 30);
@@ -164,11 +163,20 @@ static void test_the_runtimes_own_frames_above_managed_ones_are_left_out(void)
 
 static void test_frames_of_the_shim_and_the_interpreter_are_the_runtimes(void)
 {
-    static const char *const runtime[] = {"python", "python3", "python3.11", "libpython3.11.so.1.0",
-                                          "libdovetail.so", "libdovetail.so.0.1.0",
+    static const char *const runtime[] = {"python",
+                                          "python3",
+                                          "python3.11",
+                                          "libpython3.11.so.1.0",
+                                          "libdovetail.so",
+                                          "libdovetail.so.0.1.0",
                                           "_dovetail.cpython-311-x86_64-linux-gnu.so"};
-    static const char *const others[] = {"python-ldap.so", "pythonista", "_dovetailed.so", "libdovetailor.so.1", "libc.so.6",
-                                         "", "_sqlite3.cpython-311-x86_64-linux-gnu.so"};
+    static const char *const others[] = {"python-ldap.so",
+                                         "pythonista",
+                                         "_dovetailed.so",
+                                         "libdovetailor.so.1",
+                                         "libc.so.6",
+                                         "",
+                                         "_sqlite3.cpython-311-x86_64-linux-gnu.so"};
     for (size_t i = 0; i < 7; i++) {
         CU_ASSERT_TRUE(query_is_runtime(DVT_FRAME_NATIVE, dvt_str(runtime[i])));
         CU_ASSERT_TRUE(query_is_runtime(DVT_FRAME_INLINED, dvt_str(runtime[i])));

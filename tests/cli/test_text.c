@@ -89,14 +89,16 @@ static void test_times_in_utc(void)
     CU_ASSERT_STRING_EQUAL(s, "1969-12-31T23:59:59.999999999Z");
 }
 
-/* The chance that the printed interval holds the true share p: the binomial's terms of all counts for which it does. */
+/* The chance that the printed interval holds the true share p: the binomial's terms of all counts for which
+ * it does. */
 static double coverage(double p, unsigned n)
 {
     double covered = 0;
     for (unsigned k = 0; k <= n; k++) {
         struct text_interval i = text_interval95((double)k / n, n);
         if (i.low <= p && p <= i.high) {
-            covered += exp(lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) + (n - k) * log1p(-p));
+            covered += exp(lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) +
+                           (n - k) * log1p(-p));
         }
     }
     return covered;

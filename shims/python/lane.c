@@ -64,14 +64,17 @@ static void open_scope(struct entry *e)
         args.parent_span = m->span;
         memset(&args.span, 0, sizeof args.span);
     }
-    args.name = dvt_py_mark_name(m);
+    args.name = m->name;
     e->scope = dvt_rt_open(&args);
 }
 
+/* A span may have got its proper name since, as web frameworks give it after routing. */
 static void close_scope(struct entry *e)
 {
-    if (dvt_rt_close(e->scope, dvt_py_mark_name(&e->mark)))
-        dvt_py_commit(e->scope, &e->mark);
+    const struct dvt_py_mark *m = &e->mark;
+    const struct dvt_name *name = m->own || m->remote ? m->name : dvt_py_span_name(m->owner);
+    if (dvt_rt_close(e->scope, name))
+        dvt_py_commit(e->scope, m);
 }
 
 static void close_down_to(struct lane *l, uint32_t from)
@@ -158,9 +161,8 @@ static void follow(struct lane *l, bool going_back)
 {
     struct dvt_py_mark m;
     uint32_t first = top_res(l)->first;
-    const struct dvt_py_mark *like = l->n > 0 ? &l->entries[l->n - 1].mark : NULL;
     top_res(l)->looked = true;
-    if (!dvt_py_mark_now(&m, like)) {
+    if (!dvt_py_mark_now(&m)) {
         pop_to(l, first);
         hide_below(l);
         return;

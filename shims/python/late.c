@@ -93,13 +93,9 @@ const struct dvt_name *dvt_py_name(PyObject *str)
     return name;
 }
 
-const struct dvt_name *dvt_py_mark_name(const struct dvt_py_mark *m)
+const struct dvt_name *dvt_py_span_name(PyObject *span)
 {
-    if (m->own)
-        return ((struct dvt_py_scope *)m->owner)->interned;
-    if (m->remote)
-        return g.empty_name;
-    PyObject *name = dvt_py_attr(m->owner, g.s_name);
+    PyObject *name = span ? dvt_py_attr(span, g.s_name) : NULL;
     const struct dvt_name *interned = name ? dvt_py_name(name) : g.empty_name;
     Py_XDECREF(name);
     return interned;

@@ -14,8 +14,8 @@ bool dvt_py_wants_baggage(void);
 
 /* The interned name of a str, NULL when the table is full or it is no str. */
 const struct dvt_name *dvt_py_name(PyObject *str);
-/* The name under which a mark's dropped scopes count. */
-const struct dvt_name *dvt_py_mark_name(const struct dvt_py_mark *m);
+/* That of a span; of one without a name or of NULL, the empty name. */
+const struct dvt_name *dvt_py_span_name(PyObject *span);
 
 /* Hands the late parts of a kept scope over. May run Python code of the span's class. */
 void dvt_py_commit(struct dvt_scope scope, const struct dvt_py_mark *m);

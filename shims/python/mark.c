@@ -9,6 +9,12 @@
 #include "swap.h"
 
 PyObject *dvt_py_own_var, *dvt_py_otel_var;
+bool dvt_py_own_used;
+
+/* Spans read lately, strong, so that switching back to one costs no look into it. One that only we still know
+ * is let go when the next new one is read. */
+enum { RECENT = 16 };
+static struct dvt_py_mark recent[RECENT];
 
 static struct {
     PyObject *span_key;
@@ -144,29 +150,48 @@ static void read_parent(PyObject *span, struct dvt_py_mark *m)
     Py_XDECREF(parent);
 }
 
-static void copy_ids(struct dvt_py_mark *m, const struct dvt_py_mark *like)
+static bool read_span(struct dvt_py_mark *m, PyObject *span)
 {
-    m->trace = like->trace;
-    m->span = like->span;
-    m->parent = like->parent;
-    m->flags = like->flags;
-    m->remote = like->remote;
+    PyObject *sc = span_context_of(span);
+    bool ok = read_ids(sc, m);
+    Py_XDECREF(sc);
+    if (!ok)
+        return false;
+    if (m->remote)
+        m->flags |= DVT_SCOPE_REMOTE_PARENT;
+    else
+        read_parent(span, m);
+    m->name = dvt_py_span_name(m->remote ? NULL : span);
+    return true;
 }
 
-static bool fill_span(struct dvt_py_mark *m, PyObject *span, const struct dvt_py_mark *like)
+/* The references go last: a span's destructor may run Python code, which may come back here. */
+static void remember(const struct dvt_py_mark *m, PyObject *span, size_t at)
 {
-    if (like && like->owner == span) {
-        copy_ids(m, like);
+    PyObject *gone[RECENT];
+    size_t n = 0;
+    for (size_t i = 0; i < RECENT; i++) {
+        PyObject *old = recent[i].owner;
+        if (old && (i == at || Py_REFCNT(old) == 1)) {
+            gone[n++] = old;
+            recent[i].owner = NULL;
+        }
+    }
+    recent[at] = *m;
+    recent[at].owner = Py_NewRef(span);
+    while (n > 0)
+        Py_DECREF(gone[--n]);
+}
+
+static bool fill_span(struct dvt_py_mark *m, PyObject *span)
+{
+    size_t at = ((uintptr_t)span >> 4) % RECENT;
+    if (recent[at].owner == span) {
+        *m = recent[at];
     } else {
-        PyObject *sc = span_context_of(span);
-        bool ok = read_ids(sc, m);
-        Py_XDECREF(sc);
-        if (!ok)
+        if (!read_span(m, span))
             return false;
-        if (m->remote)
-            m->flags |= DVT_SCOPE_REMOTE_PARENT;
-        else
-            read_parent(span, m);
+        remember(m, span, at);
     }
     m->owner = Py_NewRef(span);
     return true;
@@ -179,17 +204,18 @@ struct dvt_py_mark dvt_py_mark_of(struct dvt_py_scope *s)
                                 .span = s->span,
                                 .parent = s->parent,
                                 .flags = s->flags,
+                                .name = s->interned,
                                 .own = true};
 }
 
-bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like)
+bool dvt_py_mark_now(struct dvt_py_mark *ret)
 {
     struct dvt_py_mark m = {0};
-    PyObject *own = value_now(dvt_py_own_var), *context = value_now(dvt_py_otel_var);
+    PyObject *own = dvt_py_own_used ? value_now(dvt_py_own_var) : NULL, *context = value_now(dvt_py_otel_var);
     PyObject *span = span_in(context);
     struct dvt_py_scope *scope = dvt_py_as_scope(own);
     bool scope_is_inner = scope && (!span || scope->outer_span == span);
-    bool found = !scope_is_inner && span && fill_span(&m, span, like);
+    bool found = !scope_is_inner && span && fill_span(&m, span);
     if (!found && scope) {
         m = dvt_py_mark_of(scope);
         Py_INCREF(m.owner);

@@ -18,6 +18,7 @@ struct dvt_py_mark {
     struct dvt_trace_id trace;
     struct dvt_span_id span, parent;
     uint32_t flags; /* enum dvt_scope_flags */
+    const struct dvt_name *name; /* a span's as it was when first seen */
     bool remote; /* span is another process's: this thread works for its trace, in no span of its own yet */
     bool own;       /* owner is a Scope */
 };
@@ -27,6 +28,7 @@ int dvt_py_mark_init(void);
 
 /* The shim's own variable, and OpenTelemetry's (NULL until it is bound). */
 extern PyObject *dvt_py_own_var, *dvt_py_otel_var;
+extern bool dvt_py_own_used; /* the own one was ever set: until then it need not be looked up */
 bool dvt_py_bind_otel(void);
 /* A variable that is neither: binds OpenTelemetry's if this is it. */
 bool dvt_py_try_bind(PyObject *var);
@@ -41,9 +43,8 @@ static inline bool dvt_py_otel_bound(void)
     return dvt_py_otel_var != NULL;
 }
 
-/* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. `like`
- * (may be NULL) is a mark whose ids are taken over if its owner is the same object. */
-bool dvt_py_mark_now(struct dvt_py_mark *ret, const struct dvt_py_mark *like);
+/* Fills *ret with what is current in the thread's context, with references of its own; false: nothing. */
+bool dvt_py_mark_now(struct dvt_py_mark *ret);
 /* The mark of a Scope, without references of its own. */
 struct dvt_py_scope;
 struct dvt_py_mark dvt_py_mark_of(struct dvt_py_scope *scope);

@@ -101,7 +101,7 @@ static PyObject *label(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
     PyObject *labels = NULL;
     if (kwnames && n == 0)
         labels = dvt_py_label_dict(&PyTuple_GET_ITEM(kwnames, 0), args, PyTuple_GET_SIZE(kwnames));
-    if (labels && dvt_py_mark_now(&m, NULL)) {
+    if (labels && dvt_py_mark_now(&m)) {
         dvt_py_mark_label(&m, labels);
         dvt_py_mark_drop(&m);
     }
@@ -116,7 +116,7 @@ static PyObject *traceparent(PyObject *self, PyObject *unused)
     (void)unused;
     struct dvt_py_mark m;
     char text[DVT_TRACEPARENT_LEN + 1];
-    if (!dvt_py_mark_now(&m, NULL))
+    if (!dvt_py_mark_now(&m))
         Py_RETURN_NONE;
     dvt_traceparent_format(&m.trace, &m.span, m.flags & DVT_SCOPE_UNSAMPLED ? 0 : 1, text);
     dvt_py_mark_drop(&m);

@@ -237,7 +237,7 @@ static PyObject *own_now(void)
 static void enter_with_otel(struct dvt_py_scope *s)
 {
     struct dvt_py_mark around;
-    bool found = dvt_py_mark_now(&around, NULL);
+    bool found = dvt_py_mark_now(&around);
     take_ids(s, found ? &around : NULL);
     if (found)
         dvt_py_mark_drop(&around);
@@ -270,7 +270,7 @@ static PyObject *enter(PyObject *self)
     if (entered != self)
         s->origin = Py_NewRef(self);
     s->used = true;
-    dvt_py_vars_used = true;
+    dvt_py_vars_used = dvt_py_own_used = true;
     if (dvt_py_otel_bound())
         enter_with_otel(s);
     else

@@ -1,8 +1,8 @@
 /*
- * swap: see swap.h. All state is the GIL's. That a recycled Scope is out of reach is proved by counts: its one
- * reference is its map's root node's, whose one reference is the map's, whose one reference is the pair's. A
- * map derived from ours holds the Scope by a reference of its own (a copied root node) or by a shared inner
- * node; the latter is excluded, for only pairs whose root node holds the Scope itself are kept.
+ * swap: see swap.h. All state is the GIL's. That a recycled Scope is out of reach is proved by counts: its
+ * one reference is its map's root node's, whose one reference is the map's, whose one is the pair's. A map
+ * derived from ours holds the Scope by a reference of its own (a copied root node) or by a shared inner node;
+ * the latter is excluded, for only pairs whose root node holds the Scope itself are kept.
  */
 #define Py_BUILD_CORE 1
 #include <Python.h>

@@ -5,7 +5,8 @@
  * PyContextVar_Set makes a new map; here the map before is kept with it, and leaving just puts its pointer
  * back, if the context still has the map that entering made. Pairs of maps that hold nothing of the
  * application are kept on: a Scope that nobody else can reach any more is given out again for the next scope
- * in that place, and its map with it, so that entering is a pointer too. What does not fit goes the usual way.
+ * in that place, and its map with it, so that entering is a pointer too. What does not fit goes the usual
+ * way.
  */
 #ifndef DVT_PY_SWAP_H
 #define DVT_PY_SWAP_H

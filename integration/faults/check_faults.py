@@ -223,8 +223,26 @@ def killed():
     claim(sum(t["samples"] for t in rows) > 99, f"{sum(t['samples'] for t in rows)} samples since")
 
 
+def namespaces():
+    """A service in a pid namespace of its own, where it is process 1: the right process and threads, the same numbers."""
+    store = f"{folder}/namespaces"
+    with daemon(store, "--hz", "100") as (_, path):
+        env = {**os.environ, "DOVETAIL_SOCKET": path}
+        code, out, err = run("unshare", "--pid", "--fork", "--mount-proc", f"{BUILD}/truth/truth_budget", "2", env=env)
+        if code and "unshare" in err:
+            claim(os.environ.get("CI") != "true", "SKIPPED: no pid namespace to be had: " + err)
+            return
+    for line in out.splitlines():
+        trace = line.split()[0]
+        per_thread = {}
+        for stack, weight in folded(store, trace):
+            per_thread[stack[1]] = per_thread.get(stack[1], 0) + weight
+        claim(len(per_thread) == 2 and all(27 <= n <= 31 for n in per_thread.values()),
+              f"in a pid namespace: samples per thread {per_thread}, 29 expected")
+
+
 def main():
-    for step in (wrong_use, no_permission, stores, mounted, garbage, odd_names, killed):
+    for step in (wrong_use, no_permission, stores, mounted, garbage, odd_names, namespaces, killed):
         print(f"-- {step.__name__}")
         step()
     shutil.rmtree(folder)

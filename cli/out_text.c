@@ -204,10 +204,10 @@ static void put_wait(const struct view *v)
 {
     const struct tree_meta *m = v->m;
     uint64_t seen_ns = m->on_cpu_ns + m->uncovered_ns;
-    if (m->trace_id && !m->filter[0] && seen_ns < m->duration_ns / 5 * 4) {
+    if (m->trace_id && !m->filter[0] && !m->weights_are_counts && seen_ns < m->duration_ns / 5 * 4) {
         char text[TEXT_NUMBER_MAX];
         text_duration(m->duration_ns - seen_ns, text);
-        fprintf(v->out, "; waited about %s or more (not shown)", text);
+        fprintf(v->out, "it waited for about %s or more, which is not shown\n", text);
     }
 }
 
@@ -222,7 +222,6 @@ static void put_times(const struct view *v)
     fprintf(v->out, m->trace_id ? "began %s, lasted %s" : "from %s, %s in all", start, duration);
     if (!m->weights_are_counts) {
         fprintf(v->out, "; %s on CPU", cpu);
-        put_wait(v);
     }
     fprintf(v->out, "\n%s sample%s", samples, m->samples == 1 ? "" : "s");
     if (m->event[0]) {
@@ -232,6 +231,7 @@ static void put_times(const struct view *v)
         fprintf(v->out, ", one per %.2f ms of CPU time", (double)m->period_ns / 1e6);
     }
     fputc('\n', v->out);
+    put_wait(v);
 }
 
 static void put_head(const struct view *v)

@@ -158,8 +158,25 @@ static void test_flame_of_one_trace(void)
     CHECK_CONTAINS(output, "  3.3%? [ 0.6, 16.7]"); /* one sample is too few */
     CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE --min-share 5"), 0);
     CHECK_CONTAINS(output, "1 more");
+    CHECK_CONTAINS(output, "What is under 5% is left out; --full shows all.");
+    CHECK_LACKS(output, "it waited");
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE --full"), 0);
+    CHECK_LACKS(output, "left out");
     CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE --depth 2"), 0);
     CHECK_LACKS(output, "app.py:10\n");
+}
+
+/* 30 samples of 10 ms in 900 ms. */
+static void test_a_trace_that_waited_says_so(void)
+{
+    struct fixture_store *others = store;
+    store = fixture_store_new();
+    add(ID_A, "GET /cart", 900000000);
+    fixture_store_close(store);
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --store $STORE"), 0);
+    CHECK_CONTAINS(output, "it waited for about 600.0 ms or more, which is not shown\n");
+    fixture_store_free(store);
+    store = others;
 }
 
 static void test_folded_is_microseconds_root_first(void)
@@ -256,6 +273,7 @@ static const struct check_case cases[] = {CASE(test_no_command_prints_the_usage)
                                           CASE(test_traces_lists_slowest_first),
                                           CASE(test_json_is_one_valid_object_a_line),
                                           CASE(test_flame_of_one_trace),
+                                          CASE(test_a_trace_that_waited_says_so),
                                           CASE(test_folded_is_microseconds_root_first),
                                           CASE(test_hostile_names_send_nothing_to_the_terminal),
                                           CASE(test_colours_only_when_asked_for),

@@ -6,6 +6,7 @@
 #include "lane.h"
 #include "greenlet.h"
 #include "late.h"
+#include "threads.h"
 
 enum { MAX_ENTRIES = 120, MAX_RESIDENCIES = 256, MAX_DEEP = 32 };
 
@@ -31,6 +32,7 @@ struct lane {
     uint32_t overflow; /* residencies entered beyond the bound; everything is closed meanwhile */
     uint32_t overflow_from;
     bool busy, dirty; /* an event inside an event (Python code run by it) is made good at the end */
+    bool opened;      /* a scope, ever */
     uint32_t greenlet_seen;
 };
 
@@ -135,6 +137,10 @@ static void push(struct lane *l, struct dvt_py_mark *m)
     struct entry *e = &l->entries[l->n];
     *e = (struct entry){.mark = *m, .borrowed = outer && dvt_py_mark_same(&outer->mark, m)};
     l->n++;
+    if (!l->opened) {
+        l->opened = true;
+        dvt_py_threads_first_scope();
+    }
     if (!e->borrowed)
         open_scope(e);
 }

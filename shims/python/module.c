@@ -8,6 +8,7 @@
 #include "lane.h"
 #include "late.h"
 #include "scope.h"
+#include "threads.h"
 #include "walker.h"
 
 #include <errno.h>
@@ -66,6 +67,7 @@ static PyObject *start(PyObject *self, PyObject *unused)
         return inert(errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
     if (dvt_py_hooks_install())
         return inert_by_exception();
+    dvt_py_threads_install();
     dvt_py_enabled = true;
     (void)dvt_py_bind_otel(); /* not loaded yet: bound at its first set */
     Py_RETURN_TRUE;

@@ -69,6 +69,11 @@ def misuse():
     return _lib.fake_misuse()
 
 
+def thread_starts():
+    """Calls of dvt_thread_start so far."""
+    return _lib.fake_thread_starts()
+
+
 def open_scopes():
     """Scopes open on this thread."""
     return _lib.fake_open_scopes()

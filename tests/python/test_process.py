@@ -18,6 +18,48 @@ def run(code, *, path=(), env=()):
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, cwd="/")
 
 
+class Threads(unittest.TestCase):
+    code = """
+import threading, dovetail, fakelib
+def run(target, *args, **kwargs):
+    t = threading.Thread(target=target, args=args, kwargs=kwargs)
+    t.start()
+    t.join()
+def idle(*args, **kwargs):
+    assert (args, kwargs) == ((1,), {"x": 2})
+    seen.append(fakelib.thread_starts())
+def scoped():
+    with dovetail.scope("a"):
+        pass
+def old():
+    while time.thread_time() < 0.01:
+        pass
+    scoped()
+import time
+seen = []
+with dovetail.scope("main"):
+    pass
+run(old)
+run(idle, 1, x=2)
+run(scoped)
+run(idle, 1, x=2)
+run(idle, 1, x=2)
+fakelib.active(False)
+run(idle, 1, x=2)
+print(seen)
+"""
+
+    def test_new_threads_are_announced_once_a_young_one_had_a_scope_and_with_a_daemon(self):
+        done = run(self.code, path=[PACKAGE.parent, pathlib.Path(__file__).parent])
+        self.assertEqual((done.stdout, done.stderr), ("[0, 1, 2, 2]\n", ""))
+
+    def test_an_exception_in_a_thread_is_told_as_without_us(self):
+        code = self.code.replace("print(seen)", "fakelib.active(True)\nrun(lambda: 1 / 0)")
+        done = run(code, path=[PACKAGE.parent, pathlib.Path(__file__).parent])
+        self.assertIn("ZeroDivisionError", done.stderr)
+        self.assertNotIn("dovetail", done.stderr)
+
+
 class Auto(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

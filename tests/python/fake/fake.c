@@ -49,6 +49,7 @@ static size_t n_names;
 static char *text;
 static size_t text_n, text_cap;
 static int n_threads, n_misuse;
+static _Atomic int n_started;
 static bool active = true, keep, logging = true;
 static const struct dvt_runtime *runtime;
 static __thread struct thread *tl;
@@ -73,6 +74,11 @@ DVT_API void fake_logging(int on)
 DVT_API int fake_misuse(void)
 {
     return n_misuse;
+}
+
+DVT_API int fake_thread_starts(void)
+{
+    return n_started;
 }
 
 /* The log since the last call; good until the next. */
@@ -253,6 +259,11 @@ DVT_API const char *dvt_last_error(void)
 DVT_API bool dvt_rt_active(void)
 {
     return active;
+}
+
+DVT_API void dvt_thread_start(void)
+{
+    n_started++;
 }
 
 DVT_API const struct dvt_name *dvt_name(const char *name)

@@ -4,6 +4,7 @@ import contextvars
 import sys
 import threading
 import unittest
+import weakref
 
 from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace import TracerProvider, sampling
@@ -40,6 +41,15 @@ class Spans(test_async.Case):
         self.assertEqual((first.trace, first.span), hex_ids(a))
         self.assertEqual((first.flags, int(first.parent, 16)), (ROOT, 0))
         self.assertEqual((second.flags, second.parent), (0, first.span))
+
+    def test_span_is_let_go_with_the_next_one(self):
+        with tracer.start_as_current_span("a") as span:
+            gone = weakref.ref(span)
+        del span
+        with tracer.start_as_current_span("b"):
+            pass
+        self.assertIsNone(gone())
+        fakelib.take()
 
     def test_span_not_made_current_is_none(self):
         tracer.start_span("a").end()

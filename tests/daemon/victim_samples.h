@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
@@ -132,9 +133,9 @@ static pid_t victim_second_thread(pid_t pid)
 static void victim_start(struct victim *v, char *const argv[], uint32_t stack_bytes, bool kernel,
                          bool second_thread, uint32_t n)
 {
-    int go[2];
+    int go[2], exec[2];
     memset(v, 0, sizeof *v);
-    if (pipe(go))
+    if (pipe(go) || pipe2(exec, O_CLOEXEC))
         abort();
     v->pid = fork();
     if (v->pid == 0) {
@@ -146,8 +147,11 @@ static void victim_start(struct victim *v, char *const argv[], uint32_t stack_by
     int fd = second_thread ? -1 : victim_open_event(v->pid, stack_bytes, kernel, true);
     if (fd < 0 && !second_thread)
         v->perf_errno = errno;
-    if (write(go[1], "g", 1) != 1)
+    close(exec[1]);
+    /* Closed by the exec: before it the process may have threads of this program (a sanitizer's). */
+    if (write(go[1], "g", 1) != 1 || read(exec[0], &(char){0}, 1) != 0)
         abort();
+    close(exec[0]);
     close(go[0]);
     close(go[1]);
     while (second_thread && fd < 0 && !v->perf_errno && !waitpid(v->pid, NULL, WNOHANG)) {

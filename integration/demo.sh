@@ -56,6 +56,7 @@ DOVETAIL_SERVICE=pricing dovetail run -- /usr/bin/python3 "$ROOT/integration/dem
 service=$!
 /usr/bin/python3 "$ROOT/integration/demo/load.py" "$PORT" 300
 
+sleep 1 # the last scopes come with the next flush
 say "How the profiler is doing: dovetail status"
 dovetail status
 kill "$service"

@@ -17,8 +17,8 @@ from aiohttp import web
 import dovetail
 
 TENANTS = {"acme": 40_000, "globex": 300, "initech": 240, "umbrella": 180, "hooli": 120}
-# Thirty rules have come together over the years: (what it looks at, from, percent off).
-RULES = [(("quantity", "months")[i % 2], 5 + i * 4, 1 + i % 15) for i in range(30)]
+# Eighty rules have come together over the years: (what it looks at, from, percent off).
+RULES = [(("quantity", "months")[i % 2], 5 + i * 2 % 130, 1 + i % 15) for i in range(80)]
 
 _local = threading.local()
 

@@ -11,6 +11,13 @@
 
 static const uint8_t wire_key[DVT_KEY_BYTES] = "a session key of thirty-two byte";
 
+/* The type of the message in body, and its map; type 0 if it is none. */
+static inline uint32_t wire_type_of(const struct dvt_buf *body, struct dvt_str *ret_map)
+{
+    uint32_t type = 0;
+    return dvt_wire_type((struct dvt_str){(const char *)body->p, body->n}, &type, ret_map, NULL) ? 0 : type;
+}
+
 /* ---- samples ---- */
 
 static inline struct dvt_hello sample_hello(void)

@@ -14,9 +14,7 @@ static bool eq(struct dvt_str a, struct dvt_str b)
 static struct dvt_str map_of(uint32_t type)
 {
     struct dvt_str map = {0};
-    uint32_t got = 0;
-    CU_ASSERT_EQUAL(dvt_wire_type((struct dvt_str){(const char *)body.p, body.n}, &got, &map, NULL), 0);
-    CU_ASSERT_EQUAL(got, type);
+    CU_ASSERT_EQUAL(wire_type_of(&body, &map), type);
     return map;
 }
 

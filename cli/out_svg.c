@@ -133,7 +133,7 @@ static void put_title(const struct picture *p, const struct tree_node *n, const 
 static void put_box(struct picture *p, const struct tree_node *n, uint32_t depth, double x, double width)
 {
     char *name = text_safe(n->name.n ? n->name : dvt_str("(unnamed)"), 0);
-    size_t columns = (size_t)((width - 6) * 10 / CHAR_TENTHS);
+    size_t columns = (size_t)((width - 6) * 10 / (double)CHAR_TENTHS);
     unsigned y = HEAD + depth * ROW;
     fprintf(p->out, "<g class=\"%s\">", class_of[flame_kind_of(n)]);
     put_title(p, n, name);
@@ -198,10 +198,10 @@ static int write_svg(const struct tree *tree, const struct tree_meta *meta, FILE
     uint64_t all = tree->nodes[0].total_ns;
     flame_order_init(&o, tree);
     for (size_t i = 0; i < o.n; i++) {
-        bool is_drawn = (double)tree->nodes[o.nodes[i]].total_ns * (WIDTH - 2 * MARGIN) >= 0.5 * (double)all;
+        bool is_drawn = (double)tree->nodes[o.nodes[i]].total_ns * (double)(WIDTH - 2 * MARGIN) >= 0.5 * (double)all;
         p.rows = is_drawn && o.depth[i] >= p.rows ? o.depth[i] + 1 : p.rows;
     }
-    p.x_per_unit = all ? (WIDTH - 2.0 * MARGIN) / (double)all : 0;
+    p.x_per_unit = all ? (double)(WIDTH - 2 * MARGIN) / (double)all : 0;
     put_head(&p, HEAD + p.rows * ROW + FOOT);
     uint32_t drawn_rows = p.rows;
     for (size_t i = 0; i < o.n; i++) { /* next_x needs a place for every depth, drawn or not */

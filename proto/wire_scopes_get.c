@@ -16,7 +16,7 @@ struct scopes_msg {
     struct dvt_str end, dur, head_close, head_span, serial, parent_back, trace, name, labelset, flags;
 };
 
-#define COL(col, member) DVT_ROW(struct scopes_msg, DVT_SCOPES_COLS + col, BIN, member, true, 0)
+#define COL(col, member) DVT_ROW(struct scopes_msg, DVT_SCOPES_COLS + (uint32_t)col, BIN, member, true, 0)
 static const struct dvt_field scopes_rows[] = {
     DVT_ROW(struct scopes_msg, DVT_SCOPES_TID, U32, tid, true, 0),
     DVT_ROW(struct scopes_msg, DVT_SCOPES_EPOCH, U32, epoch, true, 0),

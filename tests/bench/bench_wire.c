@@ -43,7 +43,7 @@ static double measure(void (*once)(void))
         double start = now_ns();
         for (int i = 0; i < N_REPEATS; i++)
             once();
-        double ns = (now_ns() - start) / (N_REPEATS * (double)N_SCOPES);
+        double ns = (now_ns() - start) / ((double)N_REPEATS * (double)N_SCOPES);
         best = ns < best ? ns : best;
     }
     return best;
@@ -188,7 +188,7 @@ int main(void)
     peer_encode();
     require(dvt_wire_type((struct dvt_str){(const char *)body.p, body.n}, &type, &map, NULL), "type");
     printf("batch of %d scopes: %.1f bytes a scope (msgpack-c, five fields: %.1f)\n", N_SCOPES,
-           (double)body.n / N_SCOPES, (double)peer.size / N_SCOPES);
+           (double)body.n / (double)N_SCOPES, (double)peer.size / (double)N_SCOPES);
     bool met = compare();
     printf("%-26s %7.2f ns/scope\n", "seal (HMAC-SHA256)", measure(seal));
     printf("%-26s %7.2f ns/scope\n", "open and verify", measure(verify));

@@ -34,6 +34,7 @@ int dvt_py_context_exit(PyObject *context)
 
 static void changed(PyObject *var, bool going_back)
 {
+    dvt_py_var_changes++;
     if (dvt_py_is_mark_var(var) && dvt_py_here())
         dvt_py_changed(going_back);
 }

@@ -10,6 +10,7 @@
 
 PyObject *dvt_py_own_var, *dvt_py_otel_var;
 bool dvt_py_own_used;
+uint64_t dvt_py_var_changes;
 
 /* Spans read lately, strong, so that switching back to one costs no look into it. One that only we still know
  * is let go when the next new one is read. */

@@ -29,6 +29,8 @@ int dvt_py_mark_init(void);
 /* The shim's own variable, and OpenTelemetry's (NULL until it is bound). */
 extern PyObject *dvt_py_own_var, *dvt_py_otel_var;
 extern bool dvt_py_own_used; /* the own one was ever set: until then it need not be looked up */
+/* Changes of any variable by anybody else, as far as the hooks see them. */
+extern uint64_t dvt_py_var_changes;
 bool dvt_py_bind_otel(void);
 /* A variable that is neither: binds OpenTelemetry's if this is it. */
 bool dvt_py_try_bind(PyObject *var);

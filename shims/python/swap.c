@@ -113,16 +113,19 @@ static PyObject *own_now(void)
     return value;
 }
 
+/* Before 3.12 the collector may run within, and a finalizer in it set a variable for good: that must not be
+ * undone by leaving. */
 static bool set_anew(struct dvt_py_scope *s)
 {
     PyContext *context = context_now();
     PyHamtObject *before = context ? context->ctx_vars : NULL;
+    uint64_t changes = dvt_py_var_changes;
     Py_XINCREF(before);
     s->outer = own_now();
     PyObject *token = PyContextVar_Set(dvt_py_own_var, (PyObject *)s);
     PyErr_Clear();
     Py_XDECREF(token);
-    if (token && before && Py_TYPE(context->ctx_vars) == map_type)
+    if (token && before && changes == dvt_py_var_changes && Py_TYPE(context->ctx_vars) == map_type)
         remember(context, before, s);
     else
         Py_XDECREF(before);

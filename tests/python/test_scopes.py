@@ -1,5 +1,6 @@
 """What dovetail.scope opens and closes, in exact order: nesting, ids, labels, bounds, contexts."""
 import contextvars
+import gc
 import inspect
 import random
 import threading
@@ -391,6 +392,42 @@ class Reuse(Case):
                 self.assertEqual((v.get(), w.get()), (i, i))
                 self.assertIsNone(dovetail.traceparent())
         contextvars.Context().run(body)
+        fakelib.take()
+
+    def test_variable_set_by_a_finalizer_while_a_scope_is_entered_is_lost_no_oftener_than_by_a_set(self):
+        """Before 3.12 the collector may run in the middle of a ContextVar.set, which then loses it."""
+        v, other = contextvars.ContextVar("v"), contextvars.ContextVar("other")
+
+        class Cycle:
+            def __init__(self, value):
+                self.me, self.value = self, value
+
+            def __del__(self):
+                v.set(self.value)
+
+        def lost(action):
+            count = 0
+            for threshold in range(1, 30):  # allocations until the collector runs
+                gc.disable()
+                v.set(0)
+                Cycle(threshold)
+                gc.set_threshold(threshold)
+                gc.enable()
+                action()
+                gc.collect()
+                count += contextvars.copy_context()[v] != threshold
+            return count
+
+        def enter_and_leave():
+            with dovetail.scope("a"):
+                pass
+        before = gc.get_threshold()
+        try:
+            by_set = contextvars.Context().run(lost, lambda: other.set(object()))
+            by_scope = contextvars.Context().run(lost, enter_and_leave)
+        finally:
+            gc.set_threshold(*before)
+        self.assertLessEqual(by_scope, by_set)
         fakelib.take()
 
     def test_values_of_other_variables_are_not_held_after(self):

@@ -58,16 +58,20 @@ class Prefork(unittest.TestCase):
 
     def test_workers_have_their_own_scopes(self):
         for kind in (["--preload"], ["--worker-class", "gthread", "--threads", "4"]):
+            least = 2 if "--preload" in kind else 1  # workers that answer
             command = [sys.executable, "-m", "gunicorn", "--workers", "3", "--chdir", str(self.folder)]
             command += ["--bind", f"unix:{self.socket}", "--log-level", "error", *kind, "service:app"]
             server = subprocess.Popen(command)
             try:
                 self.wait(server)
-                answers = [self.request(k) for k in range(60)]
+                answers = []
+                # A busy machine may have one worker take many in a row.
+                while len(answers) < 60 or (len(answers) < 2000 and len({pid for pid, _, _ in answers}) < least):
+                    answers.append(self.request(len(answers)))
             finally:
                 server.send_signal(signal.SIGTERM)
                 self.assertEqual(server.wait(30), 0)
-            self.assertGreater(len({pid for pid, _, _ in answers}), 1 if "--preload" in kind else 0)
+            self.assertGreaterEqual(len({pid for pid, _, _ in answers}), least)
             for k, (_, trace, story) in enumerate(answers):
                 self.assertEqual(trace, f"{k + 1:032x}")
                 self.assertEqual(story, [f"+/{k}", f"-/{k}"])

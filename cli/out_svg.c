@@ -198,7 +198,8 @@ static int write_svg(const struct tree *tree, const struct tree_meta *meta, FILE
     uint64_t all = tree->nodes[0].total_ns;
     flame_order_init(&o, tree);
     for (size_t i = 0; i < o.n; i++) {
-        bool is_drawn = (double)tree->nodes[o.nodes[i]].total_ns * (double)(WIDTH - 2 * MARGIN) >= 0.5 * (double)all;
+        double pixels_times_all = (double)tree->nodes[o.nodes[i]].total_ns * (double)(WIDTH - 2 * MARGIN);
+        bool is_drawn = pixels_times_all >= 0.5 * (double)all;
         p.rows = is_drawn && o.depth[i] >= p.rows ? o.depth[i] + 1 : p.rows;
     }
     p.x_per_unit = all ? (double)(WIDTH - 2 * MARGIN) / (double)all : 0;

@@ -2,9 +2,9 @@
 """Holds the layers of the architecture against the #include lines of the source.
 
 daemon, cli and shims include nothing of each other; all of them may include proto, which includes none of
-them. A file of the daemon includes its own layer and lower ones; a module is a .c and a .h, and a file that is
-in no layer fails, so that a new module gets its place here. What a header says of its layer ("Layer 2.") is the
-layer it has here. No header includes itself by way of others.
+them. A file of the daemon includes its own layer and lower ones; a module is a .c and a .h, and a file that
+is in no layer fails, so that a new module gets its place here. What a header says of its layer ("Layer 2.")
+is the layer it has here. No header includes itself by way of others.
 """
 import os
 import re
@@ -16,8 +16,8 @@ LAYERS = [
     # 0: plain structs, logs, the ledger, hand-over between threads
     "sample scope log stats queue ptrmap process urgent",
     # 1: the edge: sockets, messages, perf events
-    "config peer session feed ingest loop listener conn handshake control status flush board perf_open perf_budget "
-    "perf_ring perf_decode sampler",
+    "config peer session feed ingest loop listener conn handshake control status flush board "
+    "perf_open perf_budget perf_ring perf_decode sampler",
     # 2: what is known of one thread or one process over time
     "scope_index scope_batch codetable stacks watermark procmap procmap_files",
     # 3: samples x scopes
@@ -25,8 +25,8 @@ LAYERS = [
     # 4: traces under assembly
     "trace trace_build trace_table",
     # 5: names, chunks, the store
-    "unwind demangle symbols symbols_elf symbols_table symbols_dwarf symbols_kernel symbols_names symbols_heap "
-    "trace_jfr store store_impl store_sql store_segment store_index store_recover store_retain",
+    "unwind demangle symbols symbols_elf symbols_table symbols_dwarf symbols_kernel symbols_names "
+    "symbols_heap trace_jfr store store_impl store_sql store_segment store_index store_recover store_retain",
     # 6: threads, signals, wiring
     "pipeline pipeline_state pipeline_message pipeline_join pipeline_close driver writer daemon main",
 ]

@@ -59,7 +59,8 @@ else
             echo "fuzzing $(basename "$fuzzer") for a minute"
             # Without entropic: its bookkeeping costs more than the runs where hashes differ from run to run.
             (cd "$grown" && "$fuzzer" -max_total_time=60 -rss_limit_mb=1024 -verbosity=0 -entropic=0 \
-                -print_final_stats=1 "$grown" "$corpus" 2>"$grown.log") || failed="$failed $(basename "$fuzzer")"
+                -print_final_stats=1 "$grown" "$corpus" 2>"$grown.log") ||
+                failed="$failed $(basename "$fuzzer")"
             grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' "$grown.log" || true
         done
     fi

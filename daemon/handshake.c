@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JITTER_PERMILLE = 100, FLUSH_MS = 200 };
+enum { JITTER_PERMILLE = 1000, FLUSH_MS = 200 };
 
 static int check_identity(const struct handshake *h, const struct conn *c, const struct dvt_hello *hello,
                           struct peer *ret, struct dvt_err *err)

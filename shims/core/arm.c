@@ -56,17 +56,25 @@ static int map_ring(struct dvt_slot *s, int fd, uint32_t bytes)
     return 0;
 }
 
-/* CPU time since the thread's first scope that the event did not see. An event that counts time counts its thread's
- * CPU ns from its opening on. A thread that has ended left its last clock in cpu_end_ns. */
-static uint64_t uncovered(const struct dvt_slot *s, int fd)
+/* The thread's CPU time when the event was opened: an event that counts time counts its thread's CPU ns from then on. A thread
+ * that has ended left its last clock in cpu_end_ns. 0 if it cannot be told. */
+static uint64_t opened_cpu_ns(const struct dvt_slot *s, int fd)
 {
     uint64_t values[2], cpu = dvt_clock_ns(s->cpu_clock); /* count; lost records where the daemon asked for them */
     if (atomic_load_explicit(&s->state, memory_order_acquire) != DVT_SLOT_LIVE || cpu == 0)
         cpu = s->cpu_end_ns;
-    if (read(fd, values, sizeof values) < (ssize_t)sizeof values[0])
+    if (read(fd, values, sizeof values) < (ssize_t)sizeof values[0] || cpu < values[0])
         return 0;
-    uint64_t spent = cpu > s->cpu_first_ns ? cpu - s->cpu_first_ns : 0;
-    return spent > values[0] ? spent - values[0] : 0;
+    return cpu - values[0];
+}
+
+/* For events that count time: what the event did not see, and where its first stratum ends. */
+static void start_plan(struct dvt_slot *s, int fd, uint64_t period_ns)
+{
+    uint64_t opened = opened_cpu_ns(s, fd);
+    if (opened > s->cpu_first_ns)
+        dvt_arm_add_uncovered(s, opened - s->cpu_first_ns);
+    atomic_store_explicit(&s->plan_ns, opened ? opened + period_ns : 0, memory_order_relaxed);
 }
 
 static int arm_signal(int fd, pid_t tid)
@@ -82,7 +90,6 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
 {
     const _Atomic uint64_t *head = (const _Atomic uint64_t *)((const char *)s->map + PERF_DATA_HEAD);
     bool live = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
-    atomic_store_explicit(&s->plan_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&s->fd, fd, memory_order_release);
     dvt_handler_own_fd(fd, true);
     atomic_store_explicit(&s->armed_ns, dvt_now_ns(), memory_order_relaxed);
@@ -90,7 +97,7 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
     if (how->use_signal && live && arm_signal(fd, s->tid) == 0) {
         s->armed_head = atomic_load_explicit(head, memory_order_acquire);
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
-            dvt_handler_next_period(s, fd, false);
+            dvt_handler_next_period(s, fd);
     }
     if (!live) /* the daemon may have unmapped the ring already, and ours be a new one: its head says nothing */
         s->armed_head = DVT_HEAD_UNKNOWN;
@@ -105,7 +112,7 @@ void dvt_arm_take(const struct dvt_armed *m, int fd, const struct dvt_sampling *
     struct dvt_slot *s = dvt_control_waiting(m->tid, m->epoch);
     if (s && m->code == 0 && fd >= 0 && map_ring(s, fd, m->map_bytes) == 0) {
         if (how->period_ns)
-            dvt_arm_add_uncovered(s, uncovered(s, fd));
+            start_plan(s, fd, how->period_ns);
         publish(s, fd, how);
         return;
     }

@@ -13,8 +13,7 @@
 #include "scope.h"
 #include "sender.h"
 
-enum { FDS = 1 << 16, MAX_BEHIND = 8 };
-#define MIN_PERIOD_NS 20000u
+enum { FDS = 1 << 16 };
 
 static _Atomic uint64_t period_ns;
 static _Atomic uint32_t jitter_permille;
@@ -28,7 +27,7 @@ static __thread int chain_depth __attribute__((tls_model("initial-exec")));
 void dvt_handler_configure(uint64_t period, uint32_t jitter, const struct dvt_runtime *rt)
 {
     atomic_store_explicit(&period_ns, period, memory_order_relaxed);
-    atomic_store_explicit(&jitter_permille, jitter < 1000 ? jitter : 999, memory_order_relaxed);
+    atomic_store_explicit(&jitter_permille, jitter < 1000 ? jitter : 1000, memory_order_relaxed);
     atomic_store_explicit(&runtime, rt, memory_order_release); /* pairs with take_stack */
 }
 
@@ -50,20 +49,7 @@ static bool fd_is_ours(int fd)
 
 /* ---- period ---- */
 
-/* Samples are planned on the thread's CPU clock, so that what the handler comes late is not lost to the next period. */
-static uint64_t next_by_plan(struct dvt_slot *s, uint64_t draw)
-{
-    uint64_t now = dvt_clock_ns(CLOCK_THREAD_CPUTIME_ID), last = atomic_load_explicit(&s->plan_ns, memory_order_relaxed);
-    uint64_t next = last + draw;
-    if (last == 0 || next + MAX_BEHIND * draw < now || next > now + 2 * draw) /* the first, or out of step: begin anew */
-        next = now + draw;
-    if (next < now + MIN_PERIOD_NS)
-        next = now + MIN_PERIOD_NS;
-    atomic_store_explicit(&s->plan_ns, next, memory_order_relaxed);
-    return next - now;
-}
-
-void dvt_handler_next_period(struct dvt_slot *s, int fd, bool on_thread)
+void dvt_handler_next_period(struct dvt_slot *s, int fd)
 {
     uint64_t mean = atomic_load_explicit(&period_ns, memory_order_relaxed);
     if (!mean)
@@ -73,8 +59,10 @@ void dvt_handler_next_period(struct dvt_slot *s, int fd, bool on_thread)
     x ^= x >> 7;
     x ^= x << 17;
     atomic_store_explicit(&s->handler_rng, x, memory_order_relaxed);
-    uint64_t draw = dvt_handler_draw_period(mean, atomic_load_explicit(&jitter_permille, memory_order_relaxed), x);
-    uint64_t period = on_thread ? next_by_plan(s, draw) : draw;
+    struct dvt_plan plan = {atomic_load_explicit(&s->plan_ns, memory_order_relaxed)};
+    uint64_t period = dvt_plan_next(&plan, dvt_clock_ns(s->cpu_clock), mean,
+                                    atomic_load_explicit(&jitter_permille, memory_order_relaxed), x);
+    atomic_store_explicit(&s->plan_ns, plan.next_ns, memory_order_relaxed);
     /* A failure leaves the old period. If the sender has just closed the descriptor and it is now another file's, the request
      * is unknown there. */
     (void)ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);
@@ -145,7 +133,7 @@ static void sampled(struct dvt_slot *s, int fd, void *context)
     uint32_t word;
     uint64_t head = dvt_read_head(s, &word, &stable);
     dvt_count(&s->n.signals);
-    dvt_handler_next_period(s, fd, true);
+    dvt_handler_next_period(s, fd);
     if (!stable || head == 0)
         return;
     uint64_t now_ns = dvt_now_ns();

@@ -16,17 +16,35 @@ void dvt_handler_install(void);
 void dvt_handler_configure(uint64_t period_ns, uint32_t jitter_permille, const struct dvt_runtime *rt);
 /* Says which descriptors' signals are ours. */
 void dvt_handler_own_fd(int fd, bool ours);
-/* Sets the event's next period, random about the mean; on_thread: by the plan, which is on its CPU clock. Async-signal-safe. */
-void dvt_handler_next_period(struct dvt_slot *s, int fd, bool on_thread);
+/*
+ * When samples are taken. The thread's CPU time is cut into strata of one mean period; each gets one sample, at a random place
+ * in it. So a stretch of n periods holds n samples, give or take one, and work that repeats with the period or any other is met
+ * at all of its phases alike: a period that merely varies by some percent walks through the phases slowly, and its shares
+ * err several times more than their interval says. The event's first period, drawn by the daemon, is the place in
+ * the first stratum.
+ */
+struct dvt_plan {
+    uint64_t next_ns; /* thread CPU time at which the next stratum begins; 0: not known yet */
+};
 
-enum { DVT_PERIOD_FLOOR_NS = 500000 }; /* shorter ones storm; a mean below it is the user's will */
+enum { DVT_PLAN_MAX_BEHIND = 8 }; /* strata missed, while signals were off, before it begins anew */
+#define DVT_PLAN_MIN_NS 50000u   /* from one sample to the next */
 
-/* The period for a random number: uniform in mean * (1 +- jitter), at least the floor. Pure. */
-static inline uint64_t dvt_handler_draw_period(uint64_t mean_ns, uint32_t jitter_permille, uint64_t random)
+/* The period from now_ns (thread CPU time) to the next sample, and the plan moved on by a stratum. The place in the stratum is
+ * uniform over jitter/1000 of it, about its middle. Pure. */
+static inline uint64_t dvt_plan_next(struct dvt_plan *plan, uint64_t now_ns, uint64_t mean_ns, uint32_t jitter_permille,
+                                     uint64_t random)
 {
-    uint64_t half = mean_ns / 1000 * jitter_permille;
-    uint64_t period = mean_ns - half + (half ? random % (2 * half + 1) : 0);
-    return period > DVT_PERIOD_FLOOR_NS || mean_ns <= DVT_PERIOD_FLOOR_NS ? period : DVT_PERIOD_FLOOR_NS;
+    uint64_t width = mean_ns / 1000 * jitter_permille, place = (mean_ns - width) / 2 + (width ? random % width : 0);
+    if (plan->next_ns + DVT_PLAN_MAX_BEHIND * mean_ns < now_ns || plan->next_ns > now_ns + 2 * mean_ns)
+        plan->next_ns = now_ns;
+    uint64_t at = plan->next_ns + place;
+    plan->next_ns += mean_ns;
+    return at > now_ns + DVT_PLAN_MIN_NS ? at - now_ns : DVT_PLAN_MIN_NS;
 }
+
+/* Sets the event's next period by the plan. Async-signal-safe; from the thread itself, or from the sender before its signal is
+ * armed. */
+void dvt_handler_next_period(struct dvt_slot *s, int fd);
 
 #endif

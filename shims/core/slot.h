@@ -118,7 +118,7 @@ struct dvt_slot {
     _Atomic uint64_t armed_ns;          /* when its ring was there, UINT64_MAX before; set by the sender */
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     _Atomic uint64_t handler_rng; /* the sender draws once too, while it arms the signal */
-    _Atomic uint64_t plan_ns;     /* thread CPU time: when the next sample is planned; 0 not yet */
+    _Atomic uint64_t plan_ns;     /* struct dvt_plan (handler.h) */
     _Atomic uint32_t state;             /* enum dvt_slot_state */
     _Atomic uint32_t arm_state;         /* enum dvt_arm_state */
     _Atomic uint32_t generation;        /* forks before it was taken; older ones belong to the parent */

@@ -295,25 +295,47 @@ static void test_a_handler_installed_later_that_chains_is_put_behind_ours_withou
     end();
 }
 
-static void test_periods_are_uniform_about_the_mean_within_the_jitter(void)
+enum { PERIOD = 10000000 };
+
+/* The thread's CPU time at its next sample, when the handler comes late_ns after it. */
+static uint64_t next_sample(struct dvt_plan *plan, uint64_t sample_ns, uint64_t late_ns, uint64_t *x)
 {
-    uint64_t sum = 0, lo = UINT64_MAX, hi = 0, x = 88172645463325252u;
-    for (int i = 0; i < 100000; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        uint64_t p = dvt_handler_draw_period(10000000, 200, x);
-        sum += p;
-        lo = p < lo ? p : lo;
-        hi = p > hi ? p : hi;
-    }
-    CU_ASSERT(lo >= 8000000 && lo < 8010000);
-    CU_ASSERT(hi <= 12000000 && hi > 11990000);
-    CU_ASSERT(sum / 100000 > 9980000 && sum / 100000 < 10020000);
+    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
+    return sample_ns + late_ns + dvt_plan_next(plan, sample_ns + late_ns, PERIOD, 1000, *x);
 }
 
-static void test_periods_have_a_floor_unless_the_mean_is_below_it(void)
+static void test_each_stratum_of_cpu_time_gets_one_sample_at_any_place(void)
 {
-    CU_ASSERT_EQUAL(dvt_handler_draw_period(600000, 900, 0), DVT_PERIOD_FLOOR_NS);
-    CU_ASSERT_EQUAL(dvt_handler_draw_period(100000, 0, 5), 100000);
+    uint64_t at = 3000000, x = 88172645463325252u, places[10] = {0};
+    struct dvt_plan plan = {PERIOD};
+    for (uint64_t k = 1; k <= 100000; k++) {
+        at = next_sample(&plan, at, 30000, &x);
+        CU_ASSERT_FATAL(at / PERIOD == k || (at < k * PERIOD + 200000 && at > k * PERIOD)); /* late by the least distance */
+        places[at % PERIOD * 10 / PERIOD]++;
+    }
+    for (int i = 0; i < 10; i++)
+        CU_ASSERT(places[i] > 9600 && places[i] < 10400); /* 10,000 expected, deviation 95 */
+}
+
+/* 2 of every 10 ms of work in step with the period: its share is as sure as if samples were independent. */
+static void test_work_in_step_with_the_period_gets_its_share(void)
+{
+    uint64_t at = 5000000, x = 1234567, hits = 0, n = 5000;
+    struct dvt_plan plan = {PERIOD};
+    for (uint64_t k = 0; k < n; k++) {
+        at = next_sample(&plan, at, 30000, &x);
+        hits += at % PERIOD >= 8000000;
+    }
+    CU_ASSERT(hits > 1000 - 90 && hits < 1000 + 90); /* deviation 28 */
+}
+
+static void test_plan_begins_anew_after_signals_were_off(void)
+{
+    uint64_t x = 1;
+    struct dvt_plan plan = {PERIOD};
+    uint64_t at = next_sample(&plan, 100 * (uint64_t)PERIOD, 0, &x);
+    CU_ASSERT(at > 100 * (uint64_t)PERIOD && at <= 101 * (uint64_t)PERIOD);
+    CU_ASSERT_EQUAL(plan.next_ns, 101 * (uint64_t)PERIOD);
 }
 
 int main(void)
@@ -327,8 +349,9 @@ int main(void)
     ADD(test_an_open_scope_is_announced_once_with_its_labels);
     ADD(test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample);
     ADD(test_scopes_wait_for_stacks_that_cannot_be_resolved_yet);
-    ADD(test_periods_are_uniform_about_the_mean_within_the_jitter);
-    ADD(test_periods_have_a_floor_unless_the_mean_is_below_it);
+    ADD(test_each_stratum_of_cpu_time_gets_one_sample_at_any_place);
+    ADD(test_work_in_step_with_the_period_gets_its_share);
+    ADD(test_plan_begins_anew_after_signals_were_off);
     ADD(test_a_handler_installed_later_that_chains_is_put_behind_ours_without_a_loop);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -219,7 +219,7 @@ def killed():
     rows = traces(store)
     resumed_ms = (min(t["start_unix_ns"] for t in rows if t["start_unix_ns"] > killed_ns) - killed_ns) / 1e6
     # A second from the daemon's return, and this machine's time to start it.
-    claim(resumed_ms < 2000, f"reporting resumes {resumed_ms:.0f} ms after the kill, restart included")
+    claim(resumed_ms < 3000, f"reporting resumes {resumed_ms:.0f} ms after the kill, restart included")
     claim(sum(t["samples"] for t in rows) > 99, f"{sum(t['samples'] for t in rows)} samples since")
 
 

@@ -51,7 +51,7 @@ def main():
     told = led["joined"] + led["outside"] + led["ambiguous"] + led["repeated"] + led["lost_end"] + led["lost_queue"] + led["pending"]
     good &= must(led["samples"] == told, f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']}"
                  f" outside + {led['ambiguous']} ambiguous + {led['lost_end']} lost")
-    good &= must(led["no_stack"] <= 0.01 * led["joined"], f"{led['no_stack']} of {led['joined']} without a Python stack;"
+    good &= must(led["no_stack"] <= 0.03 * led["joined"], f"{led['no_stack']} of {led['joined']} without a Python stack;"
                  f" {unmarked} between the work functions")
     if good:
         shutil.rmtree(store)

@@ -63,9 +63,12 @@ def ledgers(store):
     return total
 
 
-def interval(count, n):
-    """The share's 95% interval as the product prints it (Wilson)."""
-    z, p = 1.96, count / n
+SURE = 3.3  # a claim about one share must not fail once in twenty runs: 99.9%
+
+
+def interval(count, n, z=1.96):
+    """The share's 95% interval as the product prints it (Wilson), or another z's."""
+    p = count / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
     return centre - half, centre + half

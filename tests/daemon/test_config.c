@@ -108,10 +108,10 @@ static void test_socket_path_leaves_room_for_the_message_socket(void)
 static void test_relative_paths_are_of_the_working_directory(void)
 {
     struct config c;
-    const struct config_env env = {.home = "/home/u", .cwd = "/work/here", .uid = 5};
+    const struct config_env env = {.home = "/home/u", .cwd = "/srv/here", .uid = 5};
     CU_ASSERT_EQUAL_FATAL(parse(&env, "--store s --socket run/c.sock", &c, NULL), 0);
-    CU_ASSERT_STRING_EQUAL(c.store, "/work/here/s");
-    CU_ASSERT_STRING_EQUAL(c.socket, "/work/here/run/c.sock");
+    CU_ASSERT_STRING_EQUAL(c.store, "/srv/here/s");
+    CU_ASSERT_STRING_EQUAL(c.socket, "/srv/here/run/c.sock");
     char deep[200];
     struct config_env far = env;
     struct dvt_err err = {0};

@@ -28,7 +28,9 @@ struct dvt_plan {
 };
 
 enum { DVT_PLAN_MAX_BEHIND = 8 }; /* strata missed, while signals were off, before it begins anew */
-#define DVT_PLAN_MIN_NS 50000u   /* from one sample to the next */
+/* From the handler to the next sample, at most a quarter of the mean: one that came while the handler runs, or before the kernel
+ * has sent its signal (30 to 150 us here), would be without a managed stack. */
+#define DVT_PLAN_MIN_NS 250000u
 
 /* The period from now_ns (thread CPU time) to the next sample, and the plan moved on by a stratum. The place in the stratum is
  * uniform over jitter/1000 of it, about its middle. Pure. */
@@ -39,8 +41,9 @@ static inline uint64_t dvt_plan_next(struct dvt_plan *plan, uint64_t now_ns, uin
     if (plan->next_ns + DVT_PLAN_MAX_BEHIND * mean_ns < now_ns || plan->next_ns > now_ns + 2 * mean_ns)
         plan->next_ns = now_ns;
     uint64_t at = plan->next_ns + place;
+    uint64_t least = mean_ns / 4 < DVT_PLAN_MIN_NS ? mean_ns / 4 : DVT_PLAN_MIN_NS;
     plan->next_ns += mean_ns;
-    return at > now_ns + DVT_PLAN_MIN_NS ? at - now_ns : DVT_PLAN_MIN_NS;
+    return at > now_ns + least ? at - now_ns : least;
 }
 
 /* Sets the event's next period by the plan. Async-signal-safe; from the thread itself, or from the sender before its signal is

@@ -10,7 +10,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from dovetail_store import BUILD, LONG, SURE, by_frame, folded, interval, ledgers, must, profile, traces  # noqa: E402
+from dovetail_store import BUILD, LONG, SURE, by_frame, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
 
 FUNCTIONS = [f"work_{share}" for share in (31, 23, 17, 13, 9, 6, 1)]
 
@@ -21,8 +21,7 @@ def program(name):
 
 def ledger_adds_up(store):
     led = ledgers(store)
-    told = led["joined"] + led["outside"] + led["ambiguous"] + led["repeated"] + led["lost_end"] + led["lost_queue"] + led["pending"]
-    return must(led["samples"] == told and led["lost_kernel"] <= led["samples"] // 500 and led["samples"] > 0,
+    return must(led["samples"] == told(led) and led["lost_kernel"] <= led["samples"] // 500 and led["samples"] > 0,
                 f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']} outside"
                 f" + {led['ambiguous']} ambiguous + {led['lost_end']} lost; kernel lost {led['lost_kernel']}")
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from dovetail_store import LONG, folded, interval, ledgers, must, profile, traces  # noqa: E402
+from dovetail_store import LONG, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
 
 SURE_NS = 20_000_000  # CPU time of 20 sampling periods: a trace with that much cannot go without a sample
 MIX = os.path.join(os.path.dirname(__file__), "py_mix.py")
@@ -48,8 +48,7 @@ def main():
                  for t in spent for low, high in [interval(counts[t], marked)])
     good &= must(inside >= 0.9 * len(spent), f"{inside} of {len(spent)} traces' shares within their 95% interval")
     led = ledgers(store)
-    told = led["joined"] + led["outside"] + led["ambiguous"] + led["repeated"] + led["lost_end"] + led["lost_queue"] + led["pending"]
-    good &= must(led["samples"] == told, f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']}"
+    good &= must(led["samples"] == told(led), f"ledger: {led['samples']} samples = {led['joined']} joined + {led['outside']}"
                  f" outside + {led['ambiguous']} ambiguous + {led['lost_end']} lost")
     good &= must(led["no_stack"] <= 0.03 * led["joined"], f"{led['no_stack']} of {led['joined']} without a Python stack;"
                  f" {unmarked} between the work functions")

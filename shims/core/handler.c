@@ -98,12 +98,6 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
 }
 
 /* Without a walker the record holds no frames: it tells the daemon that all scopes open at this sample are announced. */
-static int no_walk(void *context, struct dvt_rt_frame *frames, int cap, bool *ret_truncated)
-{
-    (void)context, (void)frames, (void)cap, (void)ret_truncated;
-    return -DVT_STACK_NO_THREAD_STATE;
-}
-
 static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint32_t epoch, void *context)
 {
     const struct dvt_runtime *rt = atomic_load_explicit(&runtime, memory_order_acquire);
@@ -116,7 +110,9 @@ static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint3
         dvt_count(&s->n.stacks_lost);
         return;
     }
-    int n = (walks ? rt->walk : no_walk)(context, (struct dvt_rt_frame *)(void *)(p + sizeof e), max, &truncated);
+    int n = -DVT_STACK_NO_THREAD_STATE;
+    if (walks)
+        n = rt->walk(context, (struct dvt_rt_frame *)(void *)(p + sizeof e), max, &truncated);
     e.reason = n < 0 ? -n : 0;
     e.n_frames = n > 0 ? (uint32_t)n : 0;
     e.truncated = truncated;

@@ -46,8 +46,8 @@ static inline uint64_t dvt_plan_next(struct dvt_plan *plan, uint64_t now_ns, uin
     return at > now_ns + least ? at - now_ns : least;
 }
 
-/* Sets the event's next period by the plan. Async-signal-safe; from the thread itself, or from the sender before its signal is
- * armed. */
+/* Sets the event's next period by the plan. Async-signal-safe; from the thread's own handler, or once from the sender while
+ * it arms the signal. */
 void dvt_handler_next_period(struct dvt_slot *s, int fd);
 
 #endif

@@ -278,14 +278,6 @@ static PyObject *enter(PyObject *self)
     return entered;
 }
 
-static bool set_own(PyObject *value)
-{
-    PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
-    PyErr_Clear();
-    Py_XDECREF(token); /* the outer value is set again: that also works where a token would not */
-    return token != NULL;
-}
-
 /* The scope that leaving self leaves: self, or a further entry of it. A borrowed reference, or NULL. */
 static struct dvt_py_scope *current_entry_of(PyObject *self)
 {
@@ -309,7 +301,7 @@ static void leave(PyObject *self)
     s->outer = NULL;
     if (!swapped && !(swapped = dvt_py_swap_out(s))) {
         dvt_py_swap_forget(s);
-        swapped = set_own(outer ? outer : Py_None);
+        swapped = dvt_py_swap_set(outer ? outer : Py_None); /* works where a token would not */
     }
     if (swapped && dvt_py_here() && !dvt_py_quiet()) {
         if (dvt_py_otel_bound())

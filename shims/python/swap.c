@@ -7,6 +7,9 @@
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #include <internal/pycore_context.h>
+#if PY_VERSION_HEX < 0x030A0000
+#include <internal/pycore_interp.h>
+#endif
 #undef Py_BUILD_CORE
 
 #include "mark.h"
@@ -113,8 +116,44 @@ static PyObject *own_now(void)
     return value;
 }
 
-/* Before 3.12 the collector may run within, and a finalizer in it set a variable for good: that must not be
- * undone by leaving. */
+/* Whether the collector was on. From 3.12 on it runs between bytecodes alone. */
+static bool collector_off(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return false;
+#elif PY_VERSION_HEX >= 0x030A0000
+    return PyGC_Disable();
+#else
+    int *enabled = &PyThreadState_Get()->interp->gc.enabled, was = *enabled;
+    *enabled = 0;
+    return was;
+#endif
+}
+
+static void collector_on(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+#elif PY_VERSION_HEX >= 0x030A0000
+    PyGC_Enable();
+#else
+    PyThreadState_Get()->interp->gc.enabled = 1;
+#endif
+}
+
+/* Before 3.12 a collection may start within PyContextVar_Set, and a finalizer in it that sets a variable then loses it, or
+ * frees the map that is being copied and crashes the interpreter. None of that shall come of our sets. */
+bool dvt_py_swap_set(PyObject *value)
+{
+    bool collector = collector_off();
+    PyObject *token = PyContextVar_Set(dvt_py_own_var, value);
+    if (collector)
+        collector_on();
+    PyErr_Clear();
+    Py_XDECREF(token);
+    return token != NULL;
+}
+
+/* What a destructor sets meanwhile must not be undone by leaving. */
 static bool set_anew(struct dvt_py_scope *s)
 {
     PyContext *context = context_now();
@@ -122,14 +161,12 @@ static bool set_anew(struct dvt_py_scope *s)
     uint64_t changes = dvt_py_var_changes;
     Py_XINCREF(before);
     s->outer = own_now();
-    PyObject *token = PyContextVar_Set(dvt_py_own_var, (PyObject *)s);
-    PyErr_Clear();
-    Py_XDECREF(token);
-    if (token && before && changes == dvt_py_var_changes && Py_TYPE(context->ctx_vars) == map_type)
+    bool done = dvt_py_swap_set((PyObject *)s);
+    if (done && before && changes == dvt_py_var_changes && Py_TYPE(context->ctx_vars) == map_type)
         remember(context, before, s);
     else
         Py_XDECREF(before);
-    return token != NULL;
+    return done;
 }
 
 bool dvt_py_swap_in(struct dvt_py_scope *s)

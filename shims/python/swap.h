@@ -25,6 +25,8 @@ struct dvt_py_scope *dvt_py_swap_recycled(void);
 bool dvt_py_swap_in(struct dvt_py_scope *s);
 /* True if s was current by dvt_py_swap_in and what was before is again. False: nothing done. */
 bool dvt_py_swap_out(struct dvt_py_scope *s);
+/* Makes value (a Scope or None) current by the long way. False without memory for it. */
+bool dvt_py_swap_set(PyObject *value);
 /* Lets go of what is kept for s: it was not left where it was entered. */
 void dvt_py_swap_forget(struct dvt_py_scope *s);
 

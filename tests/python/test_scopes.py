@@ -394,9 +394,9 @@ class Reuse(Case):
         contextvars.Context().run(body)
         fakelib.take()
 
-    def test_variable_set_by_a_finalizer_while_a_scope_is_entered_is_lost_no_oftener_than_by_a_set(self):
-        """Before 3.12 the collector may run in the middle of a ContextVar.set, which then loses it."""
-        v, other = contextvars.ContextVar("v"), contextvars.ContextVar("other")
+    def test_variable_set_by_a_finalizer_while_a_scope_is_entered_is_not_lost(self):
+        """Before 3.12 a collection in the middle of a ContextVar.set loses it, or crashes: ours must not let one in."""
+        v = contextvars.ContextVar("v")
 
         class Cycle:
             def __init__(self, value):
@@ -405,7 +405,7 @@ class Reuse(Case):
             def __del__(self):
                 v.set(self.value)
 
-        def lost(action):
+        def lost():
             count = 0
             for threshold in range(1, 30):  # allocations until the collector runs
                 gc.disable()
@@ -413,21 +413,19 @@ class Reuse(Case):
                 Cycle(threshold)
                 gc.set_threshold(threshold)
                 gc.enable()
-                action()
+                with dovetail.scope("a"):
+                    pass
+                self.assertTrue(gc.isenabled())
+                gc.disable()  # from here to the count none but collect's
                 gc.collect()
-                count += contextvars.copy_context()[v] != threshold
+                count += contextvars.copy_context().get(v) != threshold
             return count
-
-        def enter_and_leave():
-            with dovetail.scope("a"):
-                pass
         before = gc.get_threshold()
         try:
-            by_set = contextvars.Context().run(lost, lambda: other.set(object()))
-            by_scope = contextvars.Context().run(lost, enter_and_leave)
+            self.assertEqual(contextvars.Context().run(lost), 0)
         finally:
             gc.set_threshold(*before)
-        self.assertLessEqual(by_scope, by_set)
+            gc.enable()
         fakelib.take()
 
     def test_values_of_other_variables_are_not_held_after(self):

@@ -84,7 +84,7 @@ static bool read_content(uintptr_t code, struct content *c)
         !dvt_py_frames_bytes(parts.lines, &at, &n))
         return false;
     n = n < sizeof lines ? n : sizeof lines;
-    if (!dvt_py_guard_read(lines, at, n))
+    if (!dvt_guard_read(lines, at, n))
         return false;
     c->first_line = parts.first_line;
     c->hash = hash_bytes(0xCBF29CE484222325u, c->text, c->n_name + c->n_file);

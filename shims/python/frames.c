@@ -38,7 +38,7 @@ uintptr_t dvt_py_frames_thread(void)
 
 static bool read_word(uintptr_t at, uintptr_t *ret)
 {
-    return dvt_py_guard_read(ret, at, sizeof *ret);
+    return dvt_guard_read(ret, at, sizeof *ret);
 }
 
 /* From 3.11 to 3.12, entering an evaluation loop links a new cframe in before it is filled: for an
@@ -69,7 +69,7 @@ static bool set_offset(struct dvt_py_frame *f, uintptr_t instruction)
     struct {
         PyVarObject head;
     } code;
-    if (!dvt_py_guard_read(&code, f->code, sizeof code) || code.head.ob_base.ob_type != &PyCode_Type)
+    if (!dvt_guard_read(&code, f->code, sizeof code) || code.head.ob_base.ob_type != &PyCode_Type)
         return false;
     f->offset = (int64_t)instruction - (int64_t)(f->code + offsetof(PyCodeObject, co_code_adaptive));
     return f->offset >= -2 && f->offset < (int64_t)code.head.ob_size * 2;
@@ -81,7 +81,7 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
         raw_frame f;
         uint8_t bytes[FRAME_BYTES];
     } u;
-    if (frame & 7 || !dvt_py_guard_read(u.bytes, frame, FRAME_BYTES))
+    if (frame & 7 || !dvt_guard_read(u.bytes, frame, FRAME_BYTES))
         return DVT_PY_FRAME_BAD;
     ret->back = (uintptr_t)u.f.previous;
     ret->is_entry = false;
@@ -117,13 +117,13 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
         uint8_t bytes[FRAME_BYTES];
     } u;
     PyObject head;
-    if (frame & 7 || !dvt_py_guard_read(u.bytes, frame, FRAME_BYTES) || Py_TYPE(&u.f) != &PyFrame_Type)
+    if (frame & 7 || !dvt_guard_read(u.bytes, frame, FRAME_BYTES) || Py_TYPE(&u.f) != &PyFrame_Type)
         return DVT_PY_FRAME_BAD;
     ret->back = (uintptr_t)u.f.f_back;
     ret->is_entry = false;
     ret->code = (uintptr_t)u.f.f_code;
     ret->offset = (int64_t)u.f.f_lasti * (PY_VERSION_HEX >= 0x030A0000 ? 2 : 1);
-    if (!dvt_py_guard_read(&head, ret->code, sizeof head) || head.ob_type != &PyCode_Type)
+    if (!dvt_guard_read(&head, ret->code, sizeof head) || head.ob_type != &PyCode_Type)
         return DVT_PY_FRAME_BAD;
     return DVT_PY_FRAME_OK;
 }
@@ -133,7 +133,7 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
 bool dvt_py_frames_code(uintptr_t code, struct dvt_py_code *ret)
 {
     PyCodeObject c;
-    if (!dvt_py_guard_read(&c, code, CODE_BYTES) || Py_TYPE(&c) != &PyCode_Type)
+    if (!dvt_guard_read(&c, code, CODE_BYTES) || Py_TYPE(&c) != &PyCode_Type)
         return false;
 #if PY_VERSION_HEX >= 0x030B0000
     ret->name = (uintptr_t)c.co_qualname;
@@ -153,7 +153,7 @@ bool dvt_py_frames_code(uintptr_t code, struct dvt_py_code *ret)
 bool dvt_py_frames_bytes(uintptr_t object, uintptr_t *ret_at, size_t *ret_n)
 {
     PyVarObject head;
-    if (!dvt_py_guard_read(&head, object, sizeof head) || head.ob_base.ob_type != &PyBytes_Type ||
+    if (!dvt_guard_read(&head, object, sizeof head) || head.ob_base.ob_type != &PyBytes_Type ||
         head.ob_size < 0)
         return false;
     *ret_at = object + offsetof(PyBytesObject, ob_sval);
@@ -178,7 +178,7 @@ static bool put_utf8(char *out, size_t cap, size_t *n, uint32_t c)
 bool dvt_py_frames_text(uintptr_t object, char *out, size_t cap, size_t *ret_n)
 {
     PyASCIIObject head;
-    if (!dvt_py_guard_read(&head, object, sizeof head) || Py_TYPE(&head) != &PyUnicode_Type ||
+    if (!dvt_guard_read(&head, object, sizeof head) || Py_TYPE(&head) != &PyUnicode_Type ||
         !head.state.compact)
         return false;
     size_t n = 0, kind = head.state.kind;
@@ -186,7 +186,7 @@ bool dvt_py_frames_text(uintptr_t object, char *out, size_t cap, size_t *ret_n)
     for (Py_ssize_t i = 0; i < head.length; i++, at += kind) {
         uint8_t b[4] = {0};
         uint32_t c;
-        if (kind > 4 || !dvt_py_guard_read(b, at, kind))
+        if (kind > 4 || !dvt_guard_read(b, at, kind))
             return false;
         c = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
         if (c >= 0xD800 && c <= 0xDFFF)

@@ -20,7 +20,7 @@ static int next_byte(struct input *in)
 {
     if (in->pos == in->got) {
         size_t n = in->left < sizeof in->piece ? in->left : sizeof in->piece;
-        if (n == 0 || !dvt_py_guard_read(in->piece, in->at, n)) {
+        if (n == 0 || !dvt_guard_read(in->piece, in->at, n)) {
             in->left = 0;
             return -1;
         }

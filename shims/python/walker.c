@@ -95,7 +95,7 @@ static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_
     uintptr_t thread = dvt_py_frames_thread();
     if (!thread)
         return -DVT_STACK_NO_THREAD_STATE;
-    dvt_py_guard_check();
+    dvt_guard_check();
     struct dvt_py_top top = dvt_py_frames_top(thread);
     if (top.is_in_motion || !top.frame)
         return top.is_in_motion ? -DVT_STACK_WINDOW : -DVT_STACK_NO_THREAD_STATE;
@@ -138,7 +138,7 @@ static void find_eval(struct dvt_runtime *rt)
 
 void dvt_py_walker_init(struct dvt_runtime *rt)
 {
-    if (dvt_py_guard_init() || dvt_py_codes_init())
+    if (dvt_guard_init() || dvt_py_codes_init())
         return;
     find_eval(rt);
     rt->walk = walk;
@@ -153,7 +153,7 @@ void dvt_py_walker_stop(void)
 
 struct dvt_py_walker_counts dvt_py_walker_counts(void)
 {
-    return (struct dvt_py_walker_counts){.codes = dvt_py_codes_count(), .faults = dvt_py_guard_faults()};
+    return (struct dvt_py_walker_counts){.codes = dvt_py_codes_count(), .faults = dvt_guard_faults()};
 }
 
 PyObject *dvt_py_walker_now(PyObject *self, PyObject *unused)

@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 /* Returns 0, or 1 after a fault. Whole words while there are 8 bytes left, then bytes. */
-int dvt_py_guard_copy(void *to, const void *from, size_t n);
-extern const char dvt_py_guard_begin[], dvt_py_guard_end[], dvt_py_guard_fail[];
+int dvt_guard_copy(void *to, const void *from, size_t n);
+extern const char dvt_guard_begin[], dvt_guard_end[], dvt_guard_fail[];
 
 #if defined(__x86_64__)
 __asm__(".text\n"
-        ".hidden dvt_py_guard_copy, dvt_py_guard_begin, dvt_py_guard_end, dvt_py_guard_fail\n"
-        ".globl dvt_py_guard_copy, dvt_py_guard_begin, dvt_py_guard_end, dvt_py_guard_fail\n"
-        ".type dvt_py_guard_copy, @function\n"
-        "dvt_py_guard_copy:\n"
+        ".hidden dvt_guard_copy, dvt_guard_begin, dvt_guard_end, dvt_guard_fail\n"
+        ".globl dvt_guard_copy, dvt_guard_begin, dvt_guard_end, dvt_guard_fail\n"
+        ".type dvt_guard_copy, @function\n"
+        "dvt_guard_copy:\n"
         "    cmp $8, %rdx\n"
         "    jb 2f\n"
-        "dvt_py_guard_begin:\n"
+        "dvt_guard_begin:\n"
         "1:  mov (%rsi), %rax\n"
         "    mov %rax, (%rdi)\n"
         "    add $8, %rsi\n"
@@ -39,24 +39,24 @@ __asm__(".text\n"
         "    inc %rdi\n"
         "    dec %rdx\n"
         "    jne 3b\n"
-        "dvt_py_guard_end:\n"
+        "dvt_guard_end:\n"
         "4:  xor %eax, %eax\n"
         "    ret\n"
-        "dvt_py_guard_fail:\n"
+        "dvt_guard_fail:\n"
         "    mov $1, %eax\n"
         "    ret\n"
-        ".size dvt_py_guard_copy, . - dvt_py_guard_copy\n");
+        ".size dvt_guard_copy, . - dvt_guard_copy\n");
 #define PC(uc) ((uc)->uc_mcontext.gregs[REG_RIP])
 typedef greg_t pc_type;
 #elif defined(__aarch64__)
 __asm__(".text\n"
-        ".hidden dvt_py_guard_copy, dvt_py_guard_begin, dvt_py_guard_end, dvt_py_guard_fail\n"
-        ".globl dvt_py_guard_copy, dvt_py_guard_begin, dvt_py_guard_end, dvt_py_guard_fail\n"
-        ".type dvt_py_guard_copy, %function\n"
-        "dvt_py_guard_copy:\n"
+        ".hidden dvt_guard_copy, dvt_guard_begin, dvt_guard_end, dvt_guard_fail\n"
+        ".globl dvt_guard_copy, dvt_guard_begin, dvt_guard_end, dvt_guard_fail\n"
+        ".type dvt_guard_copy, %function\n"
+        "dvt_guard_copy:\n"
         "    cmp x2, #8\n"
         "    b.lo 2f\n"
-        "dvt_py_guard_begin:\n"
+        "dvt_guard_begin:\n"
         "1:  ldr x3, [x1], #8\n"
         "    str x3, [x0], #8\n"
         "    sub x2, x2, #8\n"
@@ -67,23 +67,24 @@ __asm__(".text\n"
         "    strb w3, [x0], #1\n"
         "    subs x2, x2, #1\n"
         "    b.ne 3b\n"
-        "dvt_py_guard_end:\n"
+        "dvt_guard_end:\n"
         "4:  mov w0, #0\n"
         "    ret\n"
-        "dvt_py_guard_fail:\n"
+        "dvt_guard_fail:\n"
         "    mov w0, #1\n"
         "    ret\n"
-        ".size dvt_py_guard_copy, . - dvt_py_guard_copy\n");
+        ".size dvt_guard_copy, . - dvt_guard_copy\n");
 #define PC(uc) ((uc)->uc_mcontext.pc)
 typedef unsigned long long pc_type;
 #else
-#define DVT_PY_NO_GUARD 1
+#define DVT_NO_GUARD 1
 #endif
 
-#ifndef DVT_PY_NO_GUARD
+#ifndef DVT_NO_GUARD
 
 static struct sigaction before_segv, before_bus;
 static _Atomic uint64_t n_faults;
+static bool installed; /* once: a handler that has since been put before ours may call it */
 static atomic_bool ours; /* relaxed: a hint, taken anew at each walk */
 
 /* As the kernel would: SIG_DFL is put back and the fault happens again; a handler is called. */
@@ -101,28 +102,31 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *uc = context;
     uintptr_t pc = (uintptr_t)PC(uc);
-    if (pc >= (uintptr_t)dvt_py_guard_begin && pc < (uintptr_t)dvt_py_guard_end) {
-        PC(uc) = (pc_type)(uintptr_t)dvt_py_guard_fail;
+    if (pc >= (uintptr_t)dvt_guard_begin && pc < (uintptr_t)dvt_guard_end) {
+        PC(uc) = (pc_type)(uintptr_t)dvt_guard_fail;
         atomic_fetch_add_explicit(&n_faults, 1, memory_order_relaxed);
         return;
     }
     pass_on(sig == SIGSEGV ? &before_segv : &before_bus, sig, info, context);
 }
 
-int dvt_py_guard_init(void)
+int dvt_guard_init(void)
 {
     struct sigaction mine = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    if (installed)
+        return 0;
     if (sigaction(SIGSEGV, &mine, &before_segv))
         return -1;
     if (sigaction(SIGBUS, &mine, &before_bus)) {
         (void)sigaction(SIGSEGV, &before_segv, NULL);
         return -1;
     }
+    installed = true;
     atomic_store_explicit(&ours, true, memory_order_relaxed);
     return 0;
 }
 
-void dvt_py_guard_check(void)
+void dvt_guard_check(void)
 {
     struct sigaction segv, bus;
     bool is_ours = sigaction(SIGSEGV, NULL, &segv) == 0 && segv.sa_sigaction == on_fault &&
@@ -130,33 +134,33 @@ void dvt_py_guard_check(void)
     atomic_store_explicit(&ours, is_ours, memory_order_relaxed);
 }
 
-bool dvt_py_guard_read(void *to, uintptr_t from, size_t n)
+bool dvt_guard_read(void *to, uintptr_t from, size_t n)
 {
     if (from < 4096 || from >> 48)
         return false;
     if (atomic_load_explicit(&ours, memory_order_relaxed))
-        return dvt_py_guard_copy(to, (const void *)from, n) == 0;
+        return dvt_guard_copy(to, (const void *)from, n) == 0;
     struct iovec local = {to, n}, remote = {(void *)from, n};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)n;
 }
 
-uint64_t dvt_py_guard_faults(void)
+uint64_t dvt_guard_faults(void)
 {
     return atomic_load_explicit(&n_faults, memory_order_relaxed);
 }
 
 #else
 
-int dvt_py_guard_init(void)
+int dvt_guard_init(void)
 {
     return -1;
 }
 
-void dvt_py_guard_check(void)
+void dvt_guard_check(void)
 {
 }
 
-bool dvt_py_guard_read(void *to, uintptr_t from, size_t n)
+bool dvt_guard_read(void *to, uintptr_t from, size_t n)
 {
     (void)to;
     (void)from;
@@ -164,7 +168,7 @@ bool dvt_py_guard_read(void *to, uintptr_t from, size_t n)
     return false;
 }
 
-uint64_t dvt_py_guard_faults(void)
+uint64_t dvt_guard_faults(void)
 {
     return 0;
 }

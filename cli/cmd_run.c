@@ -210,20 +210,41 @@ static void session_end(struct session *s)
 
 /* ---- the program ---- */
 
+/* Puts `value` in front of what the variable holds. */
+static void prepend(const char *variable, const char *value, const char *separator)
+{
+    const char *old = getenv(variable);
+    bool has = old && *old;
+    char *joined = alloc_printf("%s%s%s", value, has ? separator : "", has ? old : "");
+    setenv(variable, joined, 1);
+    free(joined);
+}
+
+/* Every JVM of any launcher reads JAVA_TOOL_OPTIONS, and says on its standard error that it did; JDK_JAVA_OPTIONS
+ * would say so too, and is read by the java command alone. A path with a space cannot be written there. */
+static void set_java(void)
+{
+    char *agent = places_jvm_agent();
+    if (agent && !strpbrk(agent, " \t")) {
+        char *option = alloc_printf("-agentpath:%s", agent);
+        prepend("JAVA_TOOL_OPTIONS", option, " ");
+        free(option);
+    }
+    free(agent);
+}
+
 static void set_environment(const struct request *r, const struct session *s)
 {
     char *python = places_python_auto();
-    const char *path = getenv("PYTHONPATH");
     setenv("DOVETAIL_SOCKET", s->socket, 1);
     if (r->service) {
         setenv("DOVETAIL_SERVICE", r->service, 1);
     }
     if (python) {
-        char *joined = alloc_printf("%s%s%s", python, path && *path ? ":" : "", path ? path : "");
-        setenv("PYTHONPATH", joined, 1);
-        free(joined);
+        prepend("PYTHONPATH", python, ":");
     }
     free(python);
+    set_java();
 }
 
 static int profile(const struct request *r)
@@ -299,11 +320,13 @@ const struct command cmd_run = {
     .summary = "profile a program and its children, then a summary",
     .details = "Uses the daemon that runs here (DOVETAIL_SOCKET, or the usual places); without one, or with "
                "-o, --hz or\n"
-               "--event, a private one. Python programs need no change. The exit code is the program's (128 "
-               "+ signal;\n"
+               "--event, a private one. Python and Java programs need no change (a JVM tells on standard error "
+               "that it\n"
+               "picked up JAVA_TOOL_OPTIONS). The exit code is the program's (128 + signal;\n"
                "127: not found); the summary goes to standard error.",
     .examples = "  dovetail run -- python app.py\n"
-                "  dovetail run -o ./store --hz 999 --service shop -- gunicorn app:app",
+                "  dovetail run -o ./store --hz 999 --service shop -- gunicorn app:app\n"
+                "  dovetail run -- java -jar app.jar",
     .options = options,
     .run = run,
 };

@@ -34,16 +34,26 @@ char *places_daemon(void)
     return alloc_text("dovetaild", strlen("dovetaild"));
 }
 
-char *places_python_auto(void)
+/* The first of two places, relative to this program's folder, that is there. */
+static char *find(const char *built, const char *installed)
 {
-    static const char *const built_and_installed[] = {
-        "../lib/python/dovetail/_auto", "../" DOVETAIL_LIBDIR "/dovetail/python/dovetail/_auto"};
+    const char *const places[] = {built, installed};
     char *folder = own_folder(), *found = NULL;
     for (size_t i = 0; i < 2 && !found; i++) {
-        char *path = alloc_printf("%s/%s", folder, built_and_installed[i]);
+        char *path = alloc_printf("%s/%s", folder, places[i]);
         found = realpath(path, NULL);
         free(path);
     }
     free(folder);
     return found;
+}
+
+char *places_python_auto(void)
+{
+    return find("../lib/python/dovetail/_auto", "../" DOVETAIL_LIBDIR "/dovetail/python/dovetail/_auto");
+}
+
+char *places_jvm_agent(void)
+{
+    return find("../lib/libdovetail_jvm.so", "../" DOVETAIL_LIBDIR "/libdovetail_jvm.so");
 }

@@ -9,5 +9,7 @@ char *places_daemon(void);
 /* The folder to put on PYTHONPATH so that every Python loads the shim, or NULL if there is none. The caller
  * frees. */
 char *places_python_auto(void);
+/* The JVM's agent, or NULL if there is none. The caller frees. */
+char *places_jvm_agent(void);
 
 #endif

@@ -20,6 +20,11 @@ static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_rt
     return dvt_frame_publish(s, f);
 }
 
+void *dvt_rt_slot(void)
+{
+    return dvt_tls_slot ? dvt_tls_slot : dvt_slot_take();
+}
+
 struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)
 {
     if (!dvt_is_recording())

@@ -56,6 +56,9 @@ struct dvt_rt_late { /* what a kept scope gets at its close; borrowed for the ca
     size_t n_links;
 };
 
+/* The calling thread's slot (struct dvt_slot of slot.h), made if need be; NULL without memory: what a struct dvt_scope has as
+ * its thread. */
+DVT_API void *dvt_rt_slot(void);
 DVT_API struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args);
 /* True if the scope must be kept (a sample fell inside, or ALWAYS): then call dvt_rt_commit with its late parts. False:
  * it is closed, dropped, and counted under `name` (NULL: "(other)"). */

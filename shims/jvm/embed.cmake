@@ -1,0 +1,15 @@
+# Turns class files into C source: struct dvt_jvm_class NAME[] of what LIST names, files under DIR. Called by CMakeLists.txt with
+# -DDIR= -DLIST=a/b/C,d/E -DOUT=.
+string(REPLACE "," ";" classes "${LIST}")
+set(text "#include \"helper.h\"\n")
+set(table "const struct dvt_jvm_class dvt_jvm_classes[] = {\n")
+set(i 0)
+foreach(class ${classes})
+  file(READ ${DIR}/${class}.class hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+  string(APPEND text "static const uint8_t class_${i}[] = {\n${bytes}};\n")
+  string(APPEND table "    {\"${class}\", class_${i}, sizeof class_${i}},\n")
+  math(EXPR i "${i} + 1")
+endforeach()
+file(WRITE ${OUT} "${text}${table}};\nconst size_t dvt_jvm_n_classes = ${i};\n")

@@ -1,0 +1,64 @@
+/* helper: see helper.h. */
+#include "helper.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "../../proto/err.h"
+
+static _Atomic bool is_ready;
+
+bool dvt_jvm_helper_is_ready(void)
+{
+    return atomic_load_explicit(&is_ready, memory_order_acquire);
+}
+
+static jclass define(JNIEnv *env, jobject loader, const struct dvt_jvm_class *c)
+{
+    jclass class = (*env)->DefineClass(env, c->name, loader, (const jbyte *)c->bytes, (jsize)c->n);
+    if (!class)
+        (*env)->ExceptionClear(env);
+    return class;
+}
+
+int dvt_jvm_helper_define(JNIEnv *env)
+{
+    for (size_t i = 0; i < dvt_jvm_n_classes; i++) {
+        const struct dvt_jvm_class *c = &dvt_jvm_classes[i];
+        if (strncmp(c->name, "java/lang/", strlen("java/lang/")) != 0)
+            continue;
+        jclass class = define(env, NULL, c);
+        if (!class)
+            return DVT_ESTATE;
+        (*env)->DeleteLocalRef(env, class);
+    }
+    atomic_store_explicit(&is_ready, true, memory_order_release); /* pairs with dvt_jvm_helper_is_ready */
+    return 0;
+}
+
+static const struct dvt_jvm_class *embedded(const char *name)
+{
+    for (size_t i = 0; i < dvt_jvm_n_classes; i++)
+        if (strcmp(dvt_jvm_classes[i].name, name) == 0)
+            return &dvt_jvm_classes[i];
+    return NULL;
+}
+
+static jobject new_object(JNIEnv *env, jclass class)
+{
+    jmethodID init = (*env)->GetMethodID(env, class, "<init>", "()V");
+    jobject object = init ? (*env)->NewObject(env, class, init) : NULL;
+    if (!object)
+        (*env)->ExceptionClear(env);
+    return object;
+}
+
+jobject dvt_jvm_helper_reader(JNIEnv *env, jobject loader, const char *name)
+{
+    const struct dvt_jvm_class *c = embedded(name);
+    jclass class = c ? define(env, loader, c) : NULL;
+    jobject reader = class ? new_object(env, class) : NULL;
+    if (class)
+        (*env)->DeleteLocalRef(env, class);
+    return reader;
+}

@@ -1,0 +1,79 @@
+/* hooks: see hooks.h. A class that cannot be patched stays as it is: then its tracer's scopes are not seen. */
+#include "hooks.h"
+
+#include <string.h>
+
+#include "helper.h"
+#include "patch.h"
+
+enum { MANY_CLASSES = 65536 };
+
+static const struct dvt_jvm_tracer tracers[] = {
+    {"io/opentelemetry/context/ThreadLocalContextStorage", "attach", "io/opentelemetry/context/DovetailOtel"},
+};
+
+const struct dvt_jvm_tracer *dvt_jvm_hooks_tracer(const char *class)
+{
+    for (size_t i = 0; i < sizeof tracers / sizeof *tracers; i++) {
+        size_t n = strlen(tracers[i].class);
+        if (strncmp(class, tracers[i].class, n) == 0 && (class[n] == 0 || class[n] == '$'))
+            return &tracers[i];
+    }
+    return NULL;
+}
+
+void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefined, jobject loader, const char *name,
+                                      jobject domain, jint n, const unsigned char *bytes, jint *ret_n,
+                                      unsigned char **ret_bytes)
+{
+    const struct dvt_jvm_tracer *t = name ? dvt_jvm_hooks_tracer(name) : NULL;
+    unsigned char *out;
+    size_t out_n;
+    (void)env, (void)redefined, (void)loader, (void)domain;
+    if (!t || n < 0 || !dvt_jvm_helper_is_ready() ||
+        (*ti)->Allocate(ti, (jlong)n + DVT_JVM_PATCH_EXTRA, &out) != JVMTI_ERROR_NONE)
+        return;
+    if (dvt_jvm_patch(bytes, (size_t)n, t->enters, out, &out_n) > 0) {
+        *ret_n = (jint)out_n;
+        *ret_bytes = out;
+    } else {
+        (*ti)->Deallocate(ti, out);
+    }
+}
+
+/* "La/b/C;" */
+static const struct dvt_jvm_tracer *tracer_of_signature(char *signature)
+{
+    char *end = signature[0] == 'L' ? strchr(signature, ';') : NULL;
+    if (!end)
+        return NULL;
+    *end = 0;
+    return dvt_jvm_hooks_tracer(signature + 1);
+}
+
+/* One at a time: a hidden class among many fails them all. */
+static void retransform(jvmtiEnv *ti, jclass class)
+{
+    char *signature = NULL;
+    jboolean modifiable = JNI_FALSE;
+    if ((*ti)->GetClassSignature(ti, class, &signature, NULL) != JVMTI_ERROR_NONE)
+        return;
+    if (tracer_of_signature(signature) && (*ti)->IsModifiableClass(ti, class, &modifiable) == JVMTI_ERROR_NONE && modifiable)
+        (void)(*ti)->RetransformClasses(ti, 1, &class); /* a class that refuses is not hooked */
+    (*ti)->Deallocate(ti, (unsigned char *)signature);
+}
+
+void dvt_jvm_hooks_retransform(jvmtiEnv *ti, JNIEnv *env)
+{
+    jclass *classes;
+    jint n;
+    if ((*env)->EnsureLocalCapacity(env, MANY_CLASSES) != 0) /* for -Xcheck:jni: they come as local references */
+        (*env)->ExceptionClear(env);
+    if ((*ti)->GetLoadedClasses(ti, &n, &classes) != JVMTI_ERROR_NONE)
+        return;
+    for (jint i = 0; i < n; i++) {
+        retransform(ti, classes[i]);
+        (*env)->DeleteLocalRef(env, classes[i]);
+    }
+    (*ti)->Deallocate(ti, (unsigned char *)classes);
+}

@@ -1,21 +1,21 @@
 /*
  * bench_join: scopes per second through ingest and join on one core: 10 M scopes, 1 M samples, 64 threads,
- * nested.
+ * nested (join_gen.h).
  *
  * Measured in CPU time, best of several rounds each:
- *   core      sealed messages -> MAC, decode, unpack, filter by samples, innermost scope of every sample
- *   join      filter and innermost scope alone, on columns in memory
- *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their
- * closing DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js; its peer is "join": tables in
- * memory) core and pipeline run the same functions; core leaves out what is done for each surviving scope and
- * sample. The pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
+ *   core      sealed messages -> MAC, decode, filter by samples, unpack, innermost scope of every sample; and how
+ *             far each of these steps comes, so that their cost can be read off the differences
+ *   join      filter and innermost scope alone, on columns of times in memory
+ *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their closing
+ *   DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js), tables in memory; and the load of such
+ *             tables
+ * core and pipeline run the same functions; core leaves out what is done for each surviving scope and sample. The
+ * pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
  *
  *   bench_join [SCOPES] [--no-duckdb]
- * Exits with 1 if core is below 20 M scopes/s, or join alone (the same work on the same columns) below 15
- * times DuckDB.
+ * Exits with 1 if core is below 20 M scopes/s, or below 15 times DuckDB's join without its load.
  */
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -23,25 +23,14 @@
 #include "../../daemon/pipeline.h"
 #include "../../daemon/scope_batch.h"
 #include "../../daemon/scope_index.h"
-#include "join_gen.h"
+#include "join_peer.h"
 
-enum { BATCH = 4096, ROUNDS = 3 };
+enum { ROUNDS = 3 };
 enum { TIME_SCALE = 1000 }; /* the pipeline's clock runs faster than the data's, so that traces close */
 #define TARGET_PER_S 20e6
 #define TARGET_RATIO 15.0
 
-struct message {
-    uint8_t *p;
-    size_t n;
-    uint32_t thread;
-    uint64_t settled;
-};
-
-static struct gen_thread threads[GEN_THREADS];
-static struct message *messages; /* [n_messages], in the order they were sent */
-static size_t n_messages, message_bytes;
 static uint64_t n_scopes, n_samples;
-static const uint8_t key[DVT_KEY_BYTES] = {1, 2, 3};
 
 /* CPU time, so that other work on the machine does not count. */
 static double now_s(void)
@@ -49,72 +38,6 @@ static double now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void require(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "bench_join: %s\n", what);
-    exit(2);
-}
-
-/* ---- the messages ---- */
-
-static struct dvt_scope_rec record(const struct gen_scope *s)
-{
-    static const char *const names[] = {"request", "handler", "query", "fetch", "parse"};
-    struct dvt_scope_rec rec = {.serial = s->serial, .parent_serial = s->parent, .start_ns = s->open,
-                                .end_ns = s->close, .head_open = s->open, .head_close = s->close,
-                                .name = dvt_str(names[s->depth])};
-    memcpy(rec.trace.b + 8, &s->trace, sizeof s->trace);
-    rec.trace.b[0] = 1;
-    memcpy(rec.span.b, &s->serial, sizeof s->serial);
-    return rec;
-}
-
-/* What a shim may call settled after scope i: where the outermost scope that is still open was opened. */
-static uint64_t settled_after(const struct gen_thread *t, uint32_t i)
-{
-    uint32_t root = i;
-    while (root < t->n_scopes && t->scopes[root].depth)
-        root++;
-    if (root == i)
-        return t->scopes[i].close;
-    return root < t->n_scopes ? t->scopes[root].open : t->scopes[i].close;
-}
-
-static void seal_batch(uint32_t thread, uint32_t first, uint32_t n)
-{
-    static struct dvt_scope_rec recs[BATCH];
-    static struct dvt_buf body;
-    struct dvt_buf out;
-    const struct gen_thread *t = &threads[thread];
-    for (uint32_t i = 0; i < n; i++)
-        recs[i] = record(&t->scopes[first + i]);
-    if (!body.max)
-        dvt_buf_init(&body, DVT_MAX_MESSAGE);
-    dvt_buf_init(&out, DVT_MAX_MESSAGE);
-    body.n = 0;
-    struct message *m = &messages[n_messages++];
-    m->thread = thread;
-    m->settled = settled_after(t, first + n - 1);
-    require(!dvt_wire_put_scopes(&body, thread, 1, m->settled, 0, recs, n), "encode");
-    require(!dvt_wire_seal(&out, 1, n_messages, key, body.p, body.n), "seal");
-    m->p = out.p;
-    m->n = out.n;
-    message_bytes += m->n;
-}
-
-/* Threads take turns, as their batches would arrive. */
-static void make_messages(void)
-{
-    uint32_t per_thread = (uint32_t)(n_scopes / GEN_THREADS);
-    messages = calloc(GEN_THREADS * (per_thread / BATCH + 1), sizeof *messages);
-    require(messages != NULL, "memory");
-    for (uint32_t first = 0; first < per_thread; first += BATCH)
-        for (uint32_t i = 0; i < GEN_THREADS; i++)
-            seal_batch(i, first, per_thread - first < BATCH ? per_thread - first : BATCH);
 }
 
 /* ---- core ---- */
@@ -140,7 +63,7 @@ static void fit_rows(uint32_t n)
 
 static void join_settled(struct waiting *w, const struct gen_thread *t, uint64_t settled)
 {
-    const uint64_t *offs = t->samples + w->first;
+    const uint64_t *offs = t->offs + w->first;
     uint32_t m = join_count_upto(offs, t->n_samples - w->first, settled);
     fit_rows((w->index.n > m ? w->index.n : m) + 1);
     struct join_scopes columns = {w->index.open, w->index.close, w->index.serial, w->index.n};
@@ -150,8 +73,23 @@ static void join_settled(struct waiting *w, const struct gen_thread *t, uint64_t
         parent_sum += rows[i] < JOIN_AMBIGUOUS ? w->index.serial[rows[i]] : 0;
     }
     w->first += m;
-    uint32_t n_keep = join_filter(&columns, t->samples + w->first, t->n_samples - w->first, stack);
+    uint32_t n_keep = join_filter(&columns, t->offs + w->first, t->n_samples - w->first, stack);
     scope_index_keep(&w->index, stack, n_keep);
+}
+
+enum step { STEP_MAC, STEP_DECODE, STEP_COLUMNS, STEP_FILTER, STEP_JOIN, N_STEPS };
+static enum step last_step;
+
+/* Puts the rows that hold samples into their thread's index. */
+static void filter_batch(struct waiting *w, const struct gen_thread *t)
+{
+    struct join_scopes columns = {batch.open, batch.close, batch.serial, batch.n};
+    uint32_t n = join_filter(&columns, t->offs + w->first, t->n_samples - w->first, batch.keep);
+    require(!scope_index_reserve(&w->index, n), "memory");
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = batch.keep[k];
+        scope_index_put(&w->index, batch.open[i], batch.close[i], batch.serial[i], NULL);
+    }
 }
 
 static void core_message(const struct message *m)
@@ -161,19 +99,22 @@ static void core_message(const struct message *m)
     struct dvt_str map;
     uint32_t type;
     require(!dvt_wire_open(m->p, m->n, &env, NULL) && !dvt_wire_verify(&env, key), "envelope");
+    if (last_step == STEP_MAC)
+        return;
     require(!dvt_wire_type(env.body, &type, &map, NULL) && !dvt_wire_get_scopes(map, &scopes, NULL),
             "message");
+    if (last_step == STEP_DECODE)
+        return;
     require(!scope_batch_load(&batch, &scopes, UINT64_MAX / 2) && !batch.n_bad, "batch");
+    if (last_step == STEP_COLUMNS)
+        return;
     struct waiting *w = &waiting[scopes.tid];
     const struct gen_thread *t = &threads[scopes.tid];
-    struct join_scopes columns = {batch.open, batch.close, batch.serial, batch.n};
-    uint32_t n = join_filter(&columns, t->samples + w->first, t->n_samples - w->first, batch.keep);
-    require(!scope_index_reserve(&w->index, n), "memory");
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = batch.keep[k];
-        scope_index_put(&w->index, batch.open[i], batch.close[i], batch.serial[i], NULL);
-    }
-    join_settled(w, t, scopes.settled_head);
+    filter_batch(w, t);
+    if (last_step == STEP_FILTER)
+        w->index.n = 0;
+    else
+        join_settled(w, t, scopes.settled_head);
 }
 
 static double run_core(void)
@@ -244,12 +185,13 @@ static double run_join(void)
 
 /* ---- the whole pipeline ---- */
 
-static struct sample *make_sample(uint32_t thread, uint64_t off)
+static struct sample *make_sample(uint32_t thread, uint64_t time_ns, uint64_t off)
 {
     struct sample *s = calloc(1, sizeof *s);
     require(s != NULL, "memory");
     s->thread = (struct thread_key){1, thread, 1};
-    s->time_ns = s->end_off = off;
+    s->time_ns = time_ns;
+    s->end_off = off;
     s->bytes = sizeof *s;
     return s;
 }
@@ -259,8 +201,8 @@ static void feed_samples(struct pipeline *p, uint32_t thread, uint32_t *at, uint
 {
     const struct gen_thread *t = &threads[thread];
     for (; *at < t->n_samples && t->samples[*at] <= upto; ++*at)
-        pipeline_sample(p, make_sample(thread, t->samples[*at]));
-    pipeline_progress(p, (struct thread_key){1, thread, 1}, upto, 0, false);
+        pipeline_sample(p, make_sample(thread, t->samples[*at], t->offs[*at]));
+    pipeline_progress(p, (struct thread_key){1, thread, 1}, gen_head(t, upto), 0, false);
 }
 
 static uint64_t last_close(const struct message *m, uint32_t nth)
@@ -304,60 +246,7 @@ static double run_pipeline(uint64_t *ret_joined)
     return seconds;
 }
 
-/* ---- the peer ---- */
-
-static void write_csv(const char *dir)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/scopes.csv", dir);
-    FILE *f = fopen(path, "w");
-    require(f != NULL, path);
-    fprintf(f, "tid,depth,open,close\n");
-    for (uint32_t i = 0; i < GEN_THREADS; i++)
-        for (uint32_t k = 0; k < threads[i].n_scopes; k++)
-            fprintf(f, "%u,%u,%lu,%lu\n", i, threads[i].scopes[k].depth, threads[i].scopes[k].open,
-                    threads[i].scopes[k].close);
-    require(!fclose(f), path);
-    snprintf(path, sizeof path, "%s/samples.csv", dir);
-    f = fopen(path, "w");
-    require(f != NULL, path);
-    fprintf(f, "tid,t\n");
-    for (uint32_t i = 0; i < GEN_THREADS; i++)
-        for (uint32_t k = 0; k < threads[i].n_samples; k++)
-            fprintf(f, "%u,%lu\n", i, threads[i].samples[k]);
-    require(!fclose(f), path);
-}
-
-static void remove_csv(const char *dir)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/scopes.csv", dir);
-    remove(path);
-    snprintf(path, sizeof path, "%s/samples.csv", dir);
-    remove(path);
-}
-
-/* Seconds of DuckDB's join and the pairs it found; 0 if it cannot be run here. */
-static double run_duckdb(uint64_t *ret_pairs)
-{
-    const char *build = getenv("DOVETAIL_BUILD"), *source = __FILE__;
-    char dir[2048], command[8192], line[256];
-    double seconds = 0;
-    snprintf(dir, sizeof dir, "%s/duckdb", build ? build : "/tmp/dovetail-bench");
-    snprintf(command, sizeof command, "mkdir -p '%s'", dir);
-    require(system(command) == 0, dir);
-    write_csv(dir);
-    snprintf(command, sizeof command, "node '%.*s/duckdb_asof.js' '%s'", (int)(strrchr(source, '/') - source),
-             source, dir);
-    FILE *f = popen(command, "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "pairs %lf %lu", &seconds, ret_pairs) != 2)
-            fprintf(stderr, "%s", line);
-    if (f && pclose(f))
-        seconds = 0;
-    remove_csv(dir);
-    return seconds;
-}
+/* ---- */
 
 static double best_of(double (*run)(void))
 {
@@ -375,7 +264,37 @@ static void print_rate(const char *what, double seconds)
            seconds / (double)n_scopes * 1e9);
 }
 
-int main(int argc, char **argv)
+static double run_steps(void)
+{
+    static const char *const names[N_STEPS] = {"core: MAC", "core: and decode", "core: and columns",
+                                               "core: and filter", "core: and join (all)"};
+    double seconds = 0;
+    for (last_step = STEP_MAC; last_step < N_STEPS; last_step++) {
+        seconds = best_of(run_core);
+        print_rate(names[last_step], seconds);
+    }
+    return seconds;
+}
+
+/* What DuckDB finds must be what we found. */
+static bool compare(double core, double join)
+{
+    struct peer peer = run_peer();
+    if (peer.join_s == 0) {
+        printf("DuckDB: not run (node or npm's @duckdb/node-api is not there)\n");
+        return true;
+    }
+    print_rate("DuckDB ASOF join", peer.join_s);
+    print_rate("DuckDB load and join", peer.load_s + peer.join_s);
+    printf("times as fast as DuckDB: join to join %.1f, ingest and join to load and join %.1f; ingest and join to "
+           "join %.1f (target %.0f)\n",
+           peer.join_s / join, (peer.load_s + peer.join_s) / core, peer.join_s / core, TARGET_RATIO);
+    printf("pairs %lu, DuckDB %lu\n", depth_sum, peer.pairs);
+    require(peer.pairs == depth_sum, "DuckDB found other pairs");
+    return peer.join_s / core >= TARGET_RATIO;
+}
+
+static bool parse(int argc, char **argv)
 {
     bool with_duckdb = true;
     n_scopes = 10000000;
@@ -388,36 +307,37 @@ int main(int argc, char **argv)
     require(n_scopes >= 64000 && n_scopes <= 1000000000, "SCOPES is not a number from 64000 to 1000000000");
     n_scopes -= n_scopes % GEN_THREADS;
     n_samples = n_scopes / 10;
+    return with_duckdb;
+}
+
+static void make_data(void)
+{
     for (uint32_t i = 0; i < GEN_THREADS; i++) {
         gen_fill(&threads[i], (uint32_t)(n_scopes / GEN_THREADS), (uint32_t)(n_samples / GEN_THREADS));
         require(threads[i].scopes && threads[i].samples, "memory");
         scope_index_init(&waiting[i].index);
     }
-    make_messages();
+    make_messages((uint32_t)(n_scopes / GEN_THREADS));
     make_columns();
     scope_batch_init(&batch);
     printf("%lu scopes, %lu samples, %d threads, %.1f bytes a scope in %zu messages\n", n_scopes, n_samples,
            GEN_THREADS, (double)message_bytes / (double)n_scopes, n_messages);
+    printf("ids: every span its own, %.1f scopes a trace (trace ids that repeat the one before: %.0f%%)\n",
+           (double)n_scopes / gen_traces, 100 - 100.0 * gen_traces / (double)n_scopes);
+}
 
-    double core = best_of(run_core);
-    uint64_t core_joined = joined, pipeline_joined = 0, pairs = 0;
+int main(int argc, char **argv)
+{
+    bool with_duckdb = parse(argc, argv);
+    uint64_t pipeline_joined = 0;
+    make_data();
+    double core = run_steps();
+    uint64_t core_joined = joined;
     double join = best_of(run_join);
-    print_rate("core (ingest and join)", core);
     print_rate("join alone", join);
     require(core_joined == joined, "core and join differ");
-    double whole = run_pipeline(&pipeline_joined);
-    print_rate("whole pipeline", whole);
+    print_rate("whole pipeline", run_pipeline(&pipeline_joined));
     printf("samples joined: core %lu, pipeline %lu\n", core_joined, pipeline_joined);
-    bool ok = (double)n_scopes / core >= TARGET_PER_S;
-    double duckdb = with_duckdb ? run_duckdb(&pairs) : 0;
-    if (duckdb > 0) {
-        print_rate("DuckDB ASOF, join alone", duckdb);
-        printf("ratio to DuckDB: join alone %.1f (target %.0f), core %.1f; pairs %lu, DuckDB %lu\n",
-               duckdb / join, TARGET_RATIO, duckdb / core, depth_sum, pairs);
-        require(pairs == depth_sum, "DuckDB found other pairs");
-        ok = ok && duckdb / join >= TARGET_RATIO;
-    } else if (with_duckdb) {
-        printf("DuckDB: not run (node or npm's @duckdb/node-api is not there)\n");
-    }
-    return ok ? 0 : 1;
+    bool ok = !with_duckdb || compare(core, join);
+    return ok && (double)n_scopes / core >= TARGET_PER_S ? 0 : 1;
 }

@@ -71,20 +71,33 @@ static __attribute__((noinline)) void given_context(struct dvt_slot *s, struct d
         memcpy(f->span.b, a->span_id, sizeof f->span.b);
 }
 
-/* Trace, span, parent and flags: traceparent, else the given ids, else the enclosing scope's, else a new trace. */
-static inline void set_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+static inline bool gives_context(const struct dvt_scope_args *a)
 {
-    f->flags = a->always ? DVT_SCOPE_ALWAYS : 0;
-    f->parent_span = (struct dvt_span_id){0};
-    new_span(s, f);
-    if (DVT_UNLIKELY((uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id |
-                     (uintptr_t)a->parent_span_id)) {
-        given_context(s, f, a);
-    } else if (f->parent_serial) {
+    return (uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id | (uintptr_t)a->parent_span_id;
+}
+
+/* Trace, span and parent where the caller gives none: the enclosing scope's, else a new trace. */
+static inline void own_context(struct dvt_slot *s, struct dvt_frame *f)
+{
+    if (f->parent_serial) {
         inherit(f);
     } else {
         new_trace(s, f);
+        f->parent_span = (struct dvt_span_id){0};
         f->flags |= DVT_SCOPE_ROOT;
+    }
+}
+
+/* Trace, span, parent and flags: traceparent, else the given ids, else its own. */
+static inline void set_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+{
+    new_span(s, f);
+    f->flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
+    if (gives_context(a)) {
+        f->parent_span = (struct dvt_span_id){0};
+        given_context(s, f, a);
+    } else {
+        own_context(s, f);
     }
 }
 
@@ -138,7 +151,8 @@ static __attribute__((noinline)) void add_extras(struct dvt_slot *s, struct dvt_
         add_links(s, f, a);
 }
 
-static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_scope_args *a)
+/* Any scope on any thread. */
+static __attribute__((noinline)) struct dvt_scope open_any(const struct dvt_scope_args *a)
 {
     struct dvt_slot *s = dvt_enter();
     if (DVT_UNLIKELY(!s))
@@ -148,18 +162,28 @@ static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_sc
         return (struct dvt_scope){s, DVT_SERIAL_OVERFLOW};
     set_context(s, f, a);
     set_name(s, f, a);
-    if (DVT_UNLIKELY(a->n_labels | a->n_links))
+    if (a->n_labels | a->n_links)
         add_extras(s, f, a);
     return dvt_frame_publish(s, f);
 }
 
-/* The work is in a function of its own, so that an inert library saves no registers. */
+/* What most scopes are: an interned name or none, no context given, no labels, on a thread about which nothing is unusual. It calls
+ * nothing but its stand-in, in place of returning, so that no register need be saved. */
 struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
 {
     static const struct dvt_scope_args none;
+    const struct dvt_scope_args *a = args ? args : &none;
     if (!dvt_is_recording())
         return (struct dvt_scope){0};
-    return open_scope(args ? args : &none);
+    struct dvt_slot *s = dvt_tls_slot;
+    if (DVT_UNLIKELY(!dvt_is_plain(s) || gives_context(a) || (a->n_labels | a->n_links) || (!a->interned && a->name)))
+        return open_any(a);
+    struct dvt_frame *f = dvt_frame_begin_ticks(s);
+    new_span(s, f);
+    f->flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
+    own_context(s, f);
+    f->name = a->interned;
+    return dvt_frame_publish(s, f);
 }
 
 /* ---- closing ---- */

@@ -12,8 +12,14 @@
 
 #include "control.h"
 #include "handler.h"
+#include "tick.h"
 
-enum { PERF_DATA_HEAD = 1024, MAX_MAP_BYTES = 64 << 20 }; /* offset of data_head: linux/perf_event.h, struct perf_event_mmap_page */
+enum {
+    PERF_DATA_HEAD = 1024, /* offset of data_head: linux/perf_event.h, struct perf_event_mmap_page */
+    MAX_MAP_BYTES = 64 << 20,
+    ARMED_MARGIN_NS = 10000,
+    ARMED_MARGIN_TICKS = 1 << 15,
+};
 
 static uint64_t threads_unarmed, uncovered_ns;
 
@@ -86,14 +92,23 @@ static int arm_signal(int fd, pid_t tid)
     return fcntl(fd, F_SETFL, flags | O_ASYNC) == 0 ? 0 : DVT_EIO;
 }
 
+/* After the ring's pointer is there for all to see: a scope that read its start sooner may have found none. The margin is more
+ * than a processor reads ahead; scopes in it are only told apart by time too. */
+static void set_armed(struct dvt_slot *s)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&s->armed_ns, dvt_now_ns() + ARMED_MARGIN_NS, memory_order_release);
+    atomic_store_explicit(&s->armed_ticks, dvt_tick_read() + ARMED_MARGIN_TICKS, memory_order_release);
+}
+
 static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
 {
     const _Atomic uint64_t *head = (const _Atomic uint64_t *)((const char *)s->map + PERF_DATA_HEAD);
     bool live = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
     atomic_store_explicit(&s->fd, fd, memory_order_release);
     dvt_handler_own_fd(fd, true);
-    atomic_store_explicit(&s->armed_ns, dvt_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&s->head_ptr, head, memory_order_release);
+    set_armed(s);
     if (how->use_signal && live && arm_signal(fd, s->tid) == 0) {
         s->armed_head = atomic_load_explicit(head, memory_order_acquire);
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
@@ -148,6 +163,7 @@ static void disarm_live(struct dvt_slot *s)
     atomic_store_explicit(&s->head_ptr, &dvt_zero_word, memory_order_release);
     atomic_store_explicit(&s->epoch_word, dvt_slot_next_epoch(), memory_order_release);
     atomic_store_explicit(&s->armed_ns, UINT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&s->armed_ticks, UINT64_MAX, memory_order_relaxed);
     if (s->map) /* MAP_FIXED: the reader that still holds the pointer finds zeros */
         mmap(s->map, s->map_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     close_event(s);

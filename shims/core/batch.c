@@ -44,8 +44,8 @@ bool dvt_batch_add(struct dvt_batch *b, const struct dvt_scope_entry *e, const u
     *r = (struct dvt_scope_rec){
         .serial = e->serial,
         .parent_serial = e->parent_serial,
-        .start_ns = e->start_ns,
-        .end_ns = e->end_ns,
+        .start_ns = e->start,
+        .end_ns = e->end,
         .head_open = e->head_open,
         .head_close = e->head_close,
         .trace = e->trace,

@@ -16,7 +16,7 @@ struct dvt_batch {
     struct dvt_trace_id links[DVT_BATCH_LINKS];
 };
 
-/* Adds the entry e, whose blob is at `blob`. False if the batch is full: send it first. */
+/* Adds the entry e, whose times are in ns and whose blob is at `blob`. False if the batch is full: send it first. */
 bool dvt_batch_add(struct dvt_batch *b, const struct dvt_scope_entry *e, const uint8_t *blob);
 void dvt_batch_clear(struct dvt_batch *b);
 

@@ -58,9 +58,10 @@ int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, con
 {
     static const struct dvt_options none;
     const struct dvt_options *o = options ? options : &none;
-    const char *off = getenv("DOVETAIL");
+    const char *off = getenv("DOVETAIL"), *ticks = getenv("DOVETAIL_TICKS");
     *c = (struct dvt_config){.dormant = o->dormant};
     c->off = off && strcmp(off, "off") == 0;
+    c->no_ticks = ticks && strcmp(ticks, "off") == 0;
     copy_cut(c->program, sizeof c->program, program ? program : program_invocation_short_name);
     copy_cut(c->service, sizeof c->service,
              first_set(o->service, "DOVETAIL_SERVICE", "OTEL_SERVICE_NAME", c->program));

@@ -16,7 +16,7 @@ struct dvt_config {
     char service[DVT_MAX_SERVICE + 1];
     char program[DVT_MAX_NAME + 1];
     char tag_template[DVT_MAX_TAG + 1];
-    bool dormant, off;
+    bool dormant, off, no_ticks;
 };
 
 /* Fills *c. options and program may be NULL. DVT_EINVAL for a bad template or an over-long socket path. */

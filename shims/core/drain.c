@@ -23,6 +23,7 @@
 #include "names.h"
 #include "push.h"
 #include "stacks.h"
+#include "tick.h"
 
 enum {
     MAX_HELD = 10,              /* drains that scopes wait for stacks that the runtime cannot resolve */
@@ -86,6 +87,32 @@ static void tell_thread(struct dvt_slot *s, bool ended)
     s->known = true;
 }
 
+/* ---- times ---- */
+
+/* Makes CLOCK_MONOTONIC of a record's times. What the daemon joins by its start as well is said to start rather too late than too
+ * early: the sample before it is another's. */
+static void set_times(struct dvt_slot *s, struct dvt_scope_entry *e)
+{
+    uint64_t err_ns;
+    if (e->flags & DVT_F_TICKS) {
+        e->start = dvt_tick_ns(e->start, &err_ns);
+        e->start += e->flags & (DVT_SCOPE_LATE_ARMED | DVT_SCOPE_REARMED) ? err_ns : 0;
+    }
+    if (e->flags & DVT_F_END_TICKS) {
+        e->end = dvt_tick_ns(e->end, &err_ns);
+        if (e->end < s->last_end_ns && s->last_end_ns - e->end <= err_ns) /* converted with other knots */
+            e->end = s->last_end_ns;
+        s->last_end_ns = e->end;
+    }
+    e->end = e->end > e->start ? e->end : e->start;
+}
+
+static uint64_t root_start_ns(const struct dvt_slot *s, uint32_t root_epoch)
+{
+    uint64_t start = atomic_load_explicit(&s->root_start, memory_order_relaxed), err_ns;
+    return root_epoch & DVT_EPOCH_TICKS ? dvt_tick_ns(start, &err_ns) : start;
+}
+
 /* ---- scopes ---- */
 
 static struct view look(struct dvt_slot *s)
@@ -94,9 +121,10 @@ static struct view look(struct dvt_slot *s)
     uint64_t now = dvt_now_ns();
     v.head = atomic_load_explicit(atomic_load_explicit(&s->head_ptr, memory_order_acquire), memory_order_acquire);
     uint64_t root = atomic_load_explicit(&s->root_head, memory_order_acquire);
-    uint64_t root_ns = atomic_load_explicit(&s->root_start_ns, memory_order_relaxed);
     uint32_t root_epoch = atomic_load_explicit(&s->root_epoch, memory_order_relaxed);
+    uint64_t root_ns = root < DVT_ROOT_OPENING ? root_start_ns(s, root_epoch) : 0;
     v.end = dvt_ring_end(&s->ring);
+    root_epoch &= ~DVT_EPOCH_TICKS;
     if (root == DVT_ROOT_OPENING || (root != DVT_ROOT_NONE && root_epoch != dvt_slot_epoch(s)))
         return v; /* nothing new can be said */
     uint64_t head = root < v.head ? root : v.head;
@@ -158,8 +186,10 @@ static void send_announced(struct dvt_slot *s, uint64_t end)
         struct dvt_scope_entry e;
         memcpy(&e, s->announced.p + at, sizeof e);
         at += sizeof e;
-        if (e.epoch == dvt_slot_epoch(s) && !closes(s, e.serial, end))
+        if (e.epoch == dvt_slot_epoch(s) && !closes(s, e.serial, end)) {
+            set_times(s, &e);
             add(s, &e, s->announced.p + at);
+        }
         at += e.blob_bytes;
     }
     if (batch.n)
@@ -183,6 +213,7 @@ static void send_records(struct dvt_slot *s, const struct view *v)
             continue;
         if (e.flags & DVT_F_PENDING) /* joined by time: an upper bound */
             e.head_close = s->armed_head > v->head ? s->armed_head : v->head;
+        set_times(s, &e);
         add(s, &e, p + sizeof e);
     }
     if (batch.n || v->settled_head > s->settled_head)
@@ -293,6 +324,7 @@ bool dvt_drain_waits_for_arming(void)
 
 void dvt_drain(enum dvt_drain_mode mode)
 {
+    dvt_tick_sync();
     for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next)
         if (dvt_slot_is_ours(s) && atomic_load_explicit(&s->state, memory_order_acquire) != DVT_SLOT_FREE)
             drain_one(s, mode);

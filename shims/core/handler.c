@@ -84,13 +84,13 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     if (!p)
         return; /* at the next sample */
     dvt_scope_fill_entry(f, (uint32_t)region.n, &e);
-    e.flags = (f->flags & ~(uint32_t)DVT_F_INTERNAL) | DVT_SCOPE_OPEN;
+    e.flags = (f->flags & ~(uint32_t)DVT_F_INTERNAL) | (f->flags & DVT_F_TICKS) | DVT_SCOPE_OPEN;
     e.flags |= f->epoch != epoch ? DVT_SCOPE_REARMED : 0;
-    e.flags |= f->start_ns < atomic_load_explicit(&s->armed_ns, memory_order_relaxed) ? DVT_SCOPE_LATE_ARMED : 0;
+    e.flags |= dvt_scope_is_late_armed(s, f) ? DVT_SCOPE_LATE_ARMED : 0;
     e.head_open = head_open;
     e.epoch = epoch;
     e.head_close = head;
-    e.end_ns = now_ns;
+    e.end = now_ns;
     memcpy(p, &e, sizeof e);
     memcpy(p + sizeof e, region.p, region.n);
     dvt_ring_commit(&s->stacks);

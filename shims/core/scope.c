@@ -47,6 +47,24 @@ void dvt_scope_count_stale(void)
 
 /* ---- decide ---- */
 
+bool dvt_scope_is_late_armed(const struct dvt_slot *s, const struct dvt_frame *f)
+{
+    const _Atomic uint64_t *armed = f->flags & DVT_F_TICKS ? &s->armed_ticks : &s->armed_ns;
+    return f->start < atomic_load_explicit(armed, memory_order_acquire);
+}
+
+/* Scopes that the daemon joins by their end read the clock for it. */
+static void set_end(struct dvt_frame *f)
+{
+    bool by_time = f->flags & (DVT_SCOPE_CROSS_THREAD | DVT_F_PENDING);
+    if (by_time || !dvt_tick_is_used()) {
+        f->end = dvt_now_ns();
+        return;
+    }
+    f->flags |= DVT_F_END_TICKS;
+    f->end = dvt_tick_read();
+}
+
 bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
 {
     uint32_t word;
@@ -64,7 +82,7 @@ bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
     }
     if (head < f->head_open) /* the daemon hung up: the ring is gone, and who would have read it too */
         f->head_open = head;
-    if (f->start_ns < atomic_load_explicit(&s->armed_ns, memory_order_acquire))
+    if (dvt_scope_is_late_armed(s, f))
         f->flags |= DVT_SCOPE_LATE_ARMED;
     bool pending = word & DVT_EPOCH_PENDING;
     if (pending) /* the daemon may count samples that this thread cannot see yet: let it decide by time */
@@ -73,7 +91,8 @@ bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
         f->flags |= DVT_SCOPE_ALWAYS;
     f->head_close = head;
     bool keep = pending || head != f->head_open || (f->flags & DVT_SCOPE_ALWAYS);
-    f->end_ns = keep ? dvt_now_ns() : 0;
+    if (keep)
+        set_end(f);
     return keep;
 }
 
@@ -91,11 +110,8 @@ static void remove_below(struct dvt_slot *s, uint32_t i, uint32_t depth)
     atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
     if (i > 0)
         return;
-    const struct dvt_frame *root = &s->frames[0];
     atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_release);
-    atomic_store_explicit(&s->root_start_ns, root->start_ns, memory_order_relaxed);
-    atomic_store_explicit(&s->root_epoch, root->epoch, memory_order_relaxed);
-    atomic_store_explicit(&s->root_head, root->head_open, memory_order_release);
+    dvt_root_publish(s, &s->frames[0]);
 }
 
 static void remove_frame(struct dvt_slot *s, uint32_t i)
@@ -193,8 +209,8 @@ void dvt_scope_fill_entry(const struct dvt_frame *f, uint32_t blob_bytes, struct
     *e = (struct dvt_scope_entry){
         .serial = f->serial,
         .parent_serial = f->parent_serial,
-        .start_ns = f->start_ns,
-        .end_ns = f->end_ns,
+        .start = f->start,
+        .end = f->end,
         .head_open = f->head_open,
         .head_close = f->head_close,
         .name = f->name,
@@ -323,7 +339,7 @@ static void take_one(struct dvt_slot *s, const struct dvt_remote_close *r)
         dvt_scope_drop(s, (uint32_t)i);
         return;
     }
-    f->end_ns = r->end_ns > f->start_ns ? r->end_ns : f->start_ns;
+    f->end = r->end_ns;
     dvt_scope_keep(s, (uint32_t)i, NULL);
 }
 

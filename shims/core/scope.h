@@ -2,7 +2,8 @@
  * scope: opening and closing frames of a slot. The part that runs for every scope is inline; what only misuse, a kept
  * scope or a first scope needs is in scope.c.
  *
- * Opening costs one clock read, closing a dropped scope none: it compares data_head with its value at open.
+ * Opening reads the processor's counter (tick.h), closing a dropped scope nothing: it compares data_head with its value at
+ * open.
  * Owner's thread only, unless a function says otherwise.
  */
 #ifndef DVT_SCOPE_H
@@ -10,6 +11,7 @@
 
 #include "names.h"
 #include "slot.h"
+#include "tick.h"
 
 #define DVT_SERIAL_OVERFLOW (UINT64_C(1) << 63) /* handle of a scope beyond DVT_MAX_DEPTH */
 
@@ -17,7 +19,7 @@ struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s);
 void dvt_scope_take_remote(struct dvt_slot *s);
 /* Index of the open frame with this serial, or -1. */
 int dvt_scope_find(const struct dvt_slot *s, uint64_t serial);
-/* Decides whether a frame must be kept, and sets its end_ns, head_close and flags, DVT_F_CLOSING among them; always: keep in
+/* Decides whether a frame must be kept, and sets its end, head_close and flags, DVT_F_CLOSING among them; always: keep in
  * any case. dvt_scope_keep or dvt_scope_drop must follow. */
 bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always);
 /* Publishes frame i's record in the ring (late may be NULL), then removes the frame. */
@@ -31,6 +33,8 @@ void dvt_scope_close_remote(struct dvt_scope h, bool always, const struct dvt_na
 void dvt_scope_count_stale(void);
 /* Counts and marks frame i if it is not the innermost. */
 void dvt_scope_note_order(struct dvt_slot *s, uint32_t i);
+/* Whether the frame was opened before its thread's ring was there. Async-signal-safe. */
+bool dvt_scope_is_late_armed(const struct dvt_slot *s, const struct dvt_frame *f);
 /* The record of a frame as it is now. Async-signal-safe. */
 void dvt_scope_fill_entry(const struct dvt_frame *f, uint32_t blob_bytes, struct dvt_scope_entry *e);
 /* At the thread's end: closes what is open. */
@@ -61,21 +65,45 @@ static inline uint64_t dvt_next_serial(const struct dvt_slot *s)
     return atomic_load_explicit(&s->serial, memory_order_relaxed) + 1;
 }
 
-/* Starts opening a scope: the next frame, empty but for its times; NULL if the stack is full, which is counted. The clock is
- * read first, while little is live in registers, but after root_head says OPENING: see dvt_frame_publish. */
-static inline struct dvt_frame *dvt_frame_begin(struct dvt_slot *s)
+/* Whether dvt_frame_begin_ticks may be called: nothing is unusual about the thread. */
+static inline bool dvt_is_plain(const struct dvt_slot *s)
 {
-    uint32_t depth = dvt_depth(s);
-    if (DVT_UNLIKELY(depth >= DVT_MAX_DEPTH))
-        return dvt_scope_overflow(s);
-    if (depth == 0)
-        atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
-    uint64_t now_ns = dvt_now_ns();
+    return s && !atomic_load_explicit(&s->remote_pending, memory_order_relaxed) && dvt_depth(s) < DVT_MAX_DEPTH &&
+           dvt_tick_is_used();
+}
+
+/* The next frame, empty but for its numbers. The time is read after root_head says OPENING: see dvt_frame_publish. */
+static inline struct dvt_frame *dvt_frame_next(struct dvt_slot *s)
+{
     struct dvt_frame *f = &s->frames[dvt_depth(s)];
-    f->start_ns = now_ns;
+    if (f == s->frames)
+        atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
     f->arena_at = s->arena_top;
     f->parent_serial = f > s->frames ? f[-1].serial : 0;
     f->serial = dvt_next_serial(s);
+    return f;
+}
+
+/* Starts opening a scope, with the time and its unit in the frame's flags, where the caller adds its own. */
+static inline struct dvt_frame *dvt_frame_begin_ticks(struct dvt_slot *s)
+{
+    struct dvt_frame *f = dvt_frame_next(s);
+    f->start = dvt_tick_read();
+    f->flags = DVT_F_TICKS;
+    return f;
+}
+
+/* The same for any thread and any clock; NULL if the stack is full, which is counted. */
+static inline struct dvt_frame *dvt_frame_begin(struct dvt_slot *s)
+{
+    if (DVT_UNLIKELY(dvt_depth(s) >= DVT_MAX_DEPTH))
+        return dvt_scope_overflow(s);
+    if (dvt_tick_is_used())
+        return dvt_frame_begin_ticks(s);
+    struct dvt_frame *f = dvt_frame_next(s);
+    f->start = dvt_now_ns();
+    f->flags = 0;
     return f;
 }
 
@@ -91,6 +119,15 @@ static inline uint64_t dvt_read_head(const struct dvt_slot *s, uint32_t *ret_epo
     *ret_epoch_word = after;
     *ret_stable = before == after;
     return head;
+}
+
+/* Tells the sender of the outermost frame. */
+static inline void dvt_root_publish(struct dvt_slot *s, const struct dvt_frame *f)
+{
+    uint32_t unit = f->flags & DVT_F_TICKS ? DVT_EPOCH_TICKS : 0;
+    atomic_store_explicit(&s->root_start, f->start, memory_order_relaxed);
+    atomic_store_explicit(&s->root_epoch, f->epoch | unit, memory_order_relaxed);
+    atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
 }
 
 /*
@@ -111,11 +148,8 @@ static inline struct dvt_scope dvt_frame_publish(struct dvt_slot *s, struct dvt_
     uint64_t serial = dvt_next_serial(s);
     atomic_store_explicit(&s->serial, serial, memory_order_relaxed);
     atomic_store_explicit(&s->depth, (uint32_t)(f - s->frames) + 1, memory_order_release); /* for the handler */
-    if (f == s->frames) {
-        atomic_store_explicit(&s->root_start_ns, f->start_ns, memory_order_relaxed);
-        atomic_store_explicit(&s->root_epoch, f->epoch, memory_order_relaxed);
-        atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
-    }
+    if (f == s->frames)
+        dvt_root_publish(s, f);
     return (struct dvt_scope){s, serial};
 }
 

@@ -17,6 +17,7 @@
 #include "handler.h"
 #include "push.h"
 #include "stacks.h"
+#include "tick.h"
 
 #define MS UINT64_C(1000000)
 
@@ -63,6 +64,8 @@ static bool is_dormant(void)
 
 static void set_recording(bool on)
 {
+    if (on)
+        dvt_tick_sync(); /* none was made while the library slept */
     atomic_store_explicit(&dvt_recording, on, memory_order_relaxed);
 }
 

@@ -141,10 +141,11 @@ static void init_for_thread(struct dvt_slot *s)
     seed(s);
     s->arena_top = s->overflow = s->held = 0;
     s->known = s->armed_clean = false;
-    s->settled_head = s->settled_ns = s->uncovered_ns = s->arm_sent_ns = s->armed_head = 0;
+    s->settled_head = s->settled_ns = s->last_end_ns = s->uncovered_ns = s->arm_sent_ns = s->armed_head = 0;
     atomic_store_explicit(&s->head_ptr, &dvt_zero_word, memory_order_relaxed);
     atomic_store_explicit(&s->epoch_word, dvt_slot_next_epoch(), memory_order_relaxed);
     atomic_store_explicit(&s->armed_ns, UINT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&s->armed_ticks, UINT64_MAX, memory_order_relaxed);
     atomic_store_explicit(&s->depth, 0, memory_order_relaxed);
     atomic_store_explicit(&s->busy, 0, memory_order_relaxed);
     atomic_store_explicit(&s->wake_sent, 0, memory_order_relaxed);

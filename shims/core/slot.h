@@ -10,8 +10,10 @@
 #ifndef DVT_SLOT_H
 #define DVT_SLOT_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -32,23 +34,33 @@ enum {
 /* Internal bits beside enum dvt_scope_flags in a frame and a ring record. */
 enum {
     DVT_F_ANNOUNCED = 1 << 30,
-    DVT_F_CLOSING = 1 << 29, /* its record is being made: the handler leaves it alone */
-    DVT_F_PENDING = 1 << 28, /* kept because its thread's arming was under way */
-    DVT_F_INTERNAL = DVT_F_ANNOUNCED | DVT_F_CLOSING | DVT_F_PENDING,
+    DVT_F_CLOSING = 1 << 29,   /* its record is being made: the handler leaves it alone */
+    DVT_F_PENDING = 1 << 28,   /* kept because its thread's arming was under way */
+    DVT_F_TICKS = 1 << 27,     /* `start` is in ticks (tick.h); clear: in ns of CLOCK_MONOTONIC */
+    DVT_F_END_TICKS = 1 << 26, /* `end` likewise */
+    DVT_F_INTERNAL = DVT_F_ANNOUNCED | DVT_F_CLOSING | DVT_F_PENDING | DVT_F_TICKS | DVT_F_END_TICKS,
 };
 
 /* epoch_word: the arming number, and whether the daemon may have opened the event while the ring is not yet mapped. Then a
  * scope that closes is kept: only the daemon can say whether a sample fell inside. */
 #define DVT_EPOCH_PENDING (1u << 31)
+#define DVT_EPOCH_TICKS (1u << 31) /* in root_epoch, which is never pending: root_start is in ticks */
 #define DVT_HEAD_UNKNOWN (UINT64_MAX >> 1) /* as an upper bound: beyond any ring offset */
 
 /* root_head while no scope is open, and while the outermost is being opened. */
 #define DVT_ROOT_NONE UINT64_MAX
 #define DVT_ROOT_OPENING (UINT64_MAX - 1)
 
-struct dvt_frame { /* one open scope; 128 bytes, so that its index is a shift */
-    _Alignas(128) uint64_t serial, parent_serial;
-    uint64_t start_ns, head_open;
+/*
+ * One open scope; 128 bytes, two cache lines, so that its index is a shift. A runtime may write frames from its own code (the
+ * steps of dvt_frame_begin and dvt_frame_publish, in scope.h), so the layout is held by assertions below. Times say
+ * their unit: a writer that has read the clock leaves DVT_F_TICKS clear, and DVT_EPOCH_TICKS in root_epoch.
+ */
+struct dvt_frame {
+    _Alignas(128) uint64_t serial;
+    uint64_t parent_serial;
+    uint64_t start; /* DVT_F_TICKS */
+    uint64_t head_open;
     uint32_t drop_word; /* epoch_word at open, or 0: never drop without a closer look */
     uint32_t epoch;     /* arming number at open, without the pending bit */
     uint32_t flags;
@@ -56,12 +68,19 @@ struct dvt_frame { /* one open scope; 128 bytes, so that its index is a shift */
     const struct dvt_name *name;
     struct dvt_trace_id trace;
     struct dvt_span_id span, parent_span;
-    uint64_t end_ns, head_close; /* set by dvt_rt_close for dvt_rt_commit */
+    uint64_t end, head_close; /* set by dvt_rt_close for dvt_rt_commit; DVT_F_END_TICKS */
 };
+static_assert(sizeof(struct dvt_frame) == 128, "its index is a shift");
+static_assert(offsetof(struct dvt_frame, start) == 16 && offsetof(struct dvt_frame, head_open) == 24 &&
+                  offsetof(struct dvt_frame, drop_word) == 32 && offsetof(struct dvt_frame, epoch) == 36 &&
+                  offsetof(struct dvt_frame, flags) == 40 && offsetof(struct dvt_frame, arena_at) == 44 &&
+                  offsetof(struct dvt_frame, name) == 48 && offsetof(struct dvt_frame, trace) == 56 &&
+                  offsetof(struct dvt_frame, span) == 72 && offsetof(struct dvt_frame, parent_span) == 80,
+              "runtimes write frames");
 
 /* A record in the rings: this, then `blob_bytes` of arena entries. */
 struct dvt_scope_entry {
-    uint64_t serial, parent_serial, start_ns, end_ns, head_open, head_close;
+    uint64_t serial, parent_serial, start, end, head_open, head_close; /* times: as flags say */
     const struct dvt_name *name; /* NULL: in the blob, or none */
     uint32_t epoch, flags, blob_bytes, pad;
     struct dvt_trace_id trace;
@@ -108,14 +127,15 @@ struct dvt_slot {
     _Atomic uint64_t serial;                  /* scopes opened so far; the sender reads it */
     uint64_t id_base[3];                      /* random: see dvt_new_trace */
     /* The outermost open scope, for the sender's settled_head. */
-    _Atomic uint64_t root_head, root_start_ns;
-    _Atomic uint32_t root_epoch;
+    _Atomic uint64_t root_head, root_start;
+    _Atomic uint32_t root_epoch; /* DVT_EPOCH_TICKS: unit of root_start */
     struct dvt_slot_counts n;
 
     _Alignas(64) struct dvt_ring ring;  /* producer: owner */
     _Alignas(64) struct dvt_ring stacks; /* producer: the handler */
     _Atomic uint32_t wake_sent;         /* set by the owner at a full quarter, cleared by the sender */
-    _Atomic uint64_t armed_ns;          /* when its ring was there, UINT64_MAX before; set by the sender */
+    /* When its ring was there, UINT64_MAX before; set by the sender. A scope opened before it read no head of its own. */
+    _Atomic uint64_t armed_ns, armed_ticks;
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     _Atomic uint64_t handler_rng; /* the sender draws once too, while it arms the signal */
     _Atomic uint64_t plan_ns;     /* struct dvt_plan (handler.h) */
@@ -132,6 +152,7 @@ struct dvt_slot {
     void *map;
     size_t map_bytes;
     uint64_t settled_head, settled_ns, seen_serial, arm_sent_ns;
+    uint64_t last_end_ns; /* of the records sent; they come in the order of their ends */
     uint64_t uncovered_ns;
     struct dvt_buf announced; /* scopes the handler announced, entries as in the ring; under the stacks lock */
     uint32_t held;          /* drains for which stacks could not be resolved */

@@ -14,6 +14,7 @@
 #include "runtime.h"
 #include "sender.h"
 #include "stacks.h"
+#include "tick.h"
 
 enum { EXIT_TIMEOUT_MS = 500, JOIN_MARGIN_MS = 200 };
 #define MS UINT64_C(1000000)
@@ -131,6 +132,7 @@ static void after_fork_child(void)
     dvt_slot_after_fork_child();
     dvt_stacks_after_fork(true);
     dvt_control_after_fork(true);
+    dvt_tick_after_fork_child();
     dvt_sender_after_fork_child();
     started = false;
     atomic_store_explicit(&child_must_start, again, memory_order_relaxed);
@@ -169,6 +171,7 @@ static int start(const struct dvt_options *options, const struct dvt_runtime *rt
         return EINVAL;
     }
     runtime = rt;
+    dvt_tick_start(!config.no_ticks);
     dvt_sender_set_dormant(config.dormant);
     atomic_store_explicit(&dvt_recording, !config.dormant, memory_order_relaxed);
     rc = set_hooks();

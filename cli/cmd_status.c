@@ -146,7 +146,9 @@ static void print_ledger(struct state *s, const struct term *term)
     print_count(s, "lost_kernel", "samples lost by the kernel", true);
     print_count(s, "no_stack", "samples in scopes without a managed stack", true);
     print_count(s, "scopes", "scopes kept", true);
+    print_count(s, "scopes_empty", "  without a sample: closed while the thread's sampling began", false);
     print_count(s, "scopes_cut", "scopes cut short by their process's end", false);
+    print_count(s, "scopes_lost", "scopes lost: the daemon could not keep them", false);
     print_count(s, "scopes_bad", "scopes refused: impossible", false);
     print_count(s, "traces_written", "traces written", true);
     print_count(s, "traces_lost", "traces that could not be written", false);

@@ -19,6 +19,8 @@ enum {
     FP_RING_PAGES = 2,        /* 4 samples of 127 frames */
     LEAF_RING_PAGES = 1,
     HOLD_SAMPLES = 4,
+    FAST_RING_THREADS = 16,   /* above 100 Hz: large enough for 100 ms at any rate */
+    FAST_RING_BYTES = 1 << 20,
     CAP_BIT_IPC_LOCK = 14,
 };
 
@@ -71,6 +73,16 @@ static uint32_t dwarf_pages(uint32_t stack_bytes, uint32_t page_bytes)
     return pages;
 }
 
+/* The large ring of one of the first threads. */
+static uint32_t roomy_pages(const struct perf_budget *b, uint32_t pages, uint32_t stack_bytes, uint32_t page_bytes)
+{
+    uint64_t want = (uint64_t)(stack_bytes + 1024) * (b->hz / 10);
+    pages *= 2;
+    while (b->n_threads < FAST_RING_THREADS && (uint64_t)pages * page_bytes < want && pages * page_bytes < FAST_RING_BYTES)
+        pages *= 2;
+    return pages;
+}
+
 static bool fits(const struct perf_budget *b, uint32_t pages, uint32_t page_bytes, uint64_t limit)
 {
     return b->unlimited || b->used_bytes + (uint64_t)(pages + 1) * page_bytes <= limit;
@@ -83,8 +95,9 @@ struct perf_plan perf_budget_plan(const struct perf_budget *b, enum perf_native 
         uint32_t pages = dwarf_pages(stack_bytes, page_bytes);
         if (b->unlimited && pages < LARGE_RING_PAGES)
             pages = LARGE_RING_PAGES;
-        if (b->n_threads < ROOMY_RING_THREADS && fits(b, 2 * pages, page_bytes, b->limit_bytes / 4))
-            return (struct perf_plan){2 * pages, PERF_NATIVE_DWARF};
+        uint32_t roomy = roomy_pages(b, pages, stack_bytes, page_bytes);
+        if (b->n_threads < ROOMY_RING_THREADS && fits(b, roomy, page_bytes, b->limit_bytes / 4))
+            return (struct perf_plan){roomy, PERF_NATIVE_DWARF};
         if (fits(b, pages, page_bytes, b->limit_bytes / 2))
             return (struct perf_plan){pages, PERF_NATIVE_DWARF};
     }

@@ -81,6 +81,7 @@ struct perf_budget {
     uint64_t limit_bytes; /* perf_event_mlock_kb * CPUs + RLIMIT_MEMLOCK */
     uint64_t used_bytes;
     uint32_t n_threads;
+    uint32_t hz; /* samples a second of a busy thread */
 };
 /* Reads what the machine allows this process. */
 void perf_budget_read(struct perf_budget *b);

@@ -306,13 +306,22 @@ static bool holds_pending(const struct thread_state *t, const struct scope *s)
     return join_count_upto(offs, n, s->head_close) > join_count_upto(offs, n, s->head_open);
 }
 
+static void count_empty(struct pipeline *p, const struct thread_state *t)
+{
+    struct proc_state *ps = pipeline_proc(p, t->key.process);
+    p->scopes.empty++;
+    if (ps)
+        ps->ledger.scopes_empty++;
+}
+
 static void retire_cross(struct pipeline *p, struct thread_state *t)
 {
     for (uint32_t i = t->cross.n; i-- > 0;) {
         struct scope *s = t->cross.v[i];
         if (s->head_close > t->mark.drained || holds_pending(t, s))
             continue;
-        p->scopes.empty += s->conditional;
+        if (s->conditional)
+            count_empty(p, t);
         release(scope_ref(s));
         scope_list_remove(&t->cross, i);
     }
@@ -399,7 +408,8 @@ void pipeline_clear_index(struct pipeline *p, struct thread_state *t)
     t->closed.n = 0;
     t->scope_bytes = 0;
     while (t->cross.n) {
-        p->scopes.empty += t->cross.v[t->cross.n - 1]->conditional;
+        if (t->cross.v[t->cross.n - 1]->conditional)
+            count_empty(p, t);
         release(scope_ref(t->cross.v[t->cross.n - 1]));
         scope_list_remove(&t->cross, t->cross.n - 1);
     }

@@ -40,6 +40,12 @@ static bool is_wanted(const struct reading *r, const struct scope_batch *b, uint
            scope_list_find(&r->t->open, b->serial[i]) < r->t->open.n;
 }
 
+static void count_empty(const struct reading *r, uint64_t n)
+{
+    r->p->scopes.empty += n;
+    r->ps->ledger.scopes_empty += n;
+}
+
 /* Rows worth keeping go to b->keep. */
 static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
 {
@@ -47,7 +53,7 @@ static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
     if (is_plain(b, r->t)) {
         struct join_scopes columns = {b->open, b->close, b->serial, b->n};
         n = join_filter(&columns, thread_state_offs(r->t), thread_state_pending(r->t), b->keep);
-        r->p->scopes.empty += b->n - n;
+        count_empty(r, b->n - n);
         return n;
     }
     for (uint32_t i = 0; i < b->n; i++) {
@@ -58,7 +64,7 @@ static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
         b->keep[n] = i;
         bool wanted = is_wanted(r, b, i);
         n += wanted;
-        r->p->scopes.empty += !wanted;
+        count_empty(r, !wanted);
     }
     return n;
 }
@@ -174,6 +180,12 @@ static bool is_consistent(const struct thread_state *t, const struct scope *s)
     return i == t->open.n || same_trace(t->open.v[i], s);
 }
 
+static void count_lost(const struct reading *r, uint64_t n)
+{
+    r->p->scopes.lost += n;
+    r->ps->ledger.scopes_lost += n;
+}
+
 static void put_scope(struct reading *r, const struct dvt_scope_rec *rec)
 {
     bool is_open = rec->flags & DVT_SCOPE_OPEN;
@@ -191,7 +203,7 @@ static void put_scope(struct reading *r, const struct dvt_scope_rec *rec)
         r->ps->ledger.scopes_bad++;
     } else {
         e = !s ? NULL : is_open ? put_announced(r, s) : put_closed(r, s);
-        r->p->scopes.lost += !e && !(s && s->conditional);
+        count_lost(r, !e && !(s && s->conditional));
     }
     if (e)
         e->news_ns = r->p->now_ns;

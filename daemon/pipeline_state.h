@@ -14,7 +14,7 @@
 
 enum {
     PIPELINE_MAX_THREADS = 65536, /* of one process */
-    PIPELINE_MAX_CROSS = 1024,    /* scopes of one thread closed by others, waiting */
+    PIPELINE_MAX_CROSS = 16384,   /* of one thread, joined by time: all that waits in a shim's ring during an arming */
     PIPELINE_MAX_FINISHED = 1024, /* ended processes whose ledgers are kept apart */
     PIPELINE_MAX_DROPPED = 65536, /* (service, name) pairs between two reports */
 };

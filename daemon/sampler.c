@@ -363,6 +363,7 @@ int sampler_new(const struct sampler_config *c, struct sampler **ret, struct dvt
     s->c = *c;
     s->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
     perf_budget_read(&s->budget);
+    s->budget.hz = perf_source_info(c->source)->hz;
     int r = loop_timer_new(c->loop, on_timer, s, &s->timer, err);
     if (r)
         free(s);

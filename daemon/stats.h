@@ -29,7 +29,9 @@
     X(lost_end)    /* thread or process went away before its scopes were told */                             \
     X(no_stack)    /* joined samples shown as [no stack: reason] */                                          \
     X(scopes)      /* scopes received */                                                                     \
+    X(scopes_empty) /* sent while their thread's arming was under way: no sample inside, dropped by rule */ \
     X(scopes_cut)  /* open when their process ended */                                                       \
+    X(scopes_lost) /* no memory for them, or more than may wait */                                           \
     X(scopes_bad)  /* refused: impossible times, heads or references */                                      \
     X(messages)                                                                                              \
     X(messages_bad)     /* malformed */                                                                      \

@@ -132,6 +132,16 @@ static void test_budget_gives_large_rings_first_and_small_ones_to_many(void)
     CU_ASSERT_TRUE(p.native == PERF_NATIVE_LEAF && p.data_pages == 1);
 }
 
+static void test_budget_of_a_high_rate_holds_a_tenth_of_a_second(void)
+{
+    struct perf_budget b = {.unlimited = true, .hz = 999};
+    struct perf_plan p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
+    CU_ASSERT_TRUE(p.data_pages * 4096 >= 99 * (8192 + 1024) && p.data_pages * 4096 <= 1 << 20);
+    b.n_threads = 16;
+    p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
+    CU_ASSERT_EQUAL(p.data_pages, 32);
+}
+
 static void test_budget_within_locked_memory_shrinks_then_ends(void)
 {
     struct perf_budget b = {.limit_bytes = 512 * 1024};
@@ -240,6 +250,7 @@ int main(void)
          test_first_period_is_random_within_floor_and_period},
         {"budget gives large rings first, small ones to many",
          test_budget_gives_large_rings_first_and_small_ones_to_many},
+        {"the budget of a high rate holds a tenth of a second", test_budget_of_a_high_rate_holds_a_tenth_of_a_second},
         {"budget within locked memory shrinks, then ends",
          test_budget_within_locked_memory_shrinks_then_ends},
         {"a ring holds four samples", test_budget_ring_holds_four_samples},

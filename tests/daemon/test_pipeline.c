@@ -255,6 +255,7 @@ static void test_scope_without_sample_is_kept_if_always(void)
     struct pipeline_scopes s;
     pipeline_scope_counts(r.p, &s);
     CU_ASSERT_EQUAL(s.empty, 1);
+    CU_ASSERT_EQUAL(rig_ledger(&r).scopes_empty, 1);
     CHECK_STOP(r);
 }
 
@@ -446,6 +447,34 @@ static void test_scopes_closed_while_arming_are_kept_by_their_samples(void)
     CHECK_STOP(r);
 }
 
+/* On a busy machine an arming takes long: everything that waited in the shim's ring then comes at once. */
+static void test_none_of_the_many_scopes_closed_while_arming_is_lost(void)
+{
+    enum { N = 8000 };
+    struct rig r;
+    rig_start(&r, NULL, false);
+    rig_sample(&r, 7, N - 100);
+    for (uint64_t at = 0; at < N; at += 100) {
+        struct dvt_scope_rec v[100];
+        for (uint64_t i = 0; i < 100; i++) {
+            v[i] = rig_rec(&r, at + i + 1, at + i, at + i + 1, 1);
+            v[i].flags |= DVT_SCOPE_LATE_ARMED | DVT_SCOPE_CROSS_THREAD;
+            v[i].head_open = 0;
+            v[i].head_close = N;
+        }
+        rig_scopes(&r, 7, at + 100 == N ? N : 0, v, 100);
+    }
+    rig_drained(&r, 7, N);
+    struct trace *t = close_one(&r);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL(t->n_samples, 1);
+    CU_ASSERT_EQUAL(t->n_scopes, 1);
+    CU_ASSERT_EQUAL(rig_ledger(&r).scopes_lost, 0);
+    CU_ASSERT_EQUAL(rig_ledger(&r).scopes_empty, N - 1);
+    trace_free(t);
+    CHECK_STOP(r);
+}
+
 static void test_sample_before_a_late_armed_scope_is_not_in_it(void)
 {
     struct rig r;
@@ -531,6 +560,7 @@ int main(void)
     T(test_end_of_a_thread_settles_what_no_scope_follows);
     T(test_repeats_of_the_first_period_count_once);
     T(test_scopes_closed_while_arming_are_kept_by_their_samples);
+    T(test_none_of_the_many_scopes_closed_while_arming_is_lost);
     T(test_sample_before_a_late_armed_scope_is_not_in_it);
     T(test_dropped_counts_are_summed_by_name_and_taken_once);
     T(test_heartbeat_counts_are_known);

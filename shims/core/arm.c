@@ -92,11 +92,12 @@ static int arm_signal(int fd, pid_t tid)
     return fcntl(fd, F_SETFL, flags | O_ASYNC) == 0 ? 0 : DVT_EIO;
 }
 
-/* After the ring's pointer is there for all to see: a scope that read its start sooner may have found none. The margin is more
- * than a processor reads ahead; scopes in it are only told apart by time too. */
-static void set_armed(struct dvt_slot *s)
+/* The time is read when the ring's pointer is there for all to see (an exchange, unlike a store, waits for that): a scope that
+ * read its start sooner may have found none. The margin is more than a processor reads ahead; scopes in it are told from
+ * samples before them by time too. */
+static void set_head(struct dvt_slot *s, const _Atomic uint64_t *head)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    (void)atomic_exchange_explicit(&s->head_ptr, head, memory_order_seq_cst);
     atomic_store_explicit(&s->armed_ns, dvt_now_ns() + ARMED_MARGIN_NS, memory_order_release);
     atomic_store_explicit(&s->armed_ticks, dvt_tick_read() + ARMED_MARGIN_TICKS, memory_order_release);
 }
@@ -107,8 +108,7 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
     bool live = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
     atomic_store_explicit(&s->fd, fd, memory_order_release);
     dvt_handler_own_fd(fd, true);
-    atomic_store_explicit(&s->head_ptr, head, memory_order_release);
-    set_armed(s);
+    set_head(s, head);
     if (how->use_signal && live && arm_signal(fd, s->tid) == 0) {
         s->armed_head = atomic_load_explicit(head, memory_order_acquire);
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */

@@ -38,11 +38,10 @@ static uint64_t aim_error(const struct dvt_tick_knot *a, const struct dvt_tick_k
     return to_ns((uint64_t)((u128)both * (ticks - b->at.ticks) / (b->at.ticks - a->at.ticks)) + both, b->rate);
 }
 
+/* Whether the pair lies where the last full segment leads to. */
 static bool is_on_line(const struct dvt_tick_map *m, const struct dvt_tick_pair *p)
 {
     const struct dvt_tick_knot *last = &m->knots[m->n - 1];
-    if (p->ticks < last->at.ticks || p->ns < last->at.ns)
-        return false;
     if (m->n == 1)
         return true;
     uint64_t off = distance(p->ns, on_line(&last->at, last->rate, p->ticks));
@@ -52,6 +51,8 @@ static bool is_on_line(const struct dvt_tick_map *m, const struct dvt_tick_pair 
 
 /* ---- knots ---- */
 
+/* A clock that changed its rate within the new segment is off the line of the one before at the segment's end, and
+ * farther off than it was in between. */
 static struct dvt_tick_knot make_knot(const struct dvt_tick_map *m, const struct dvt_tick_pair *p)
 {
     const struct dvt_tick_knot *last = &m->knots[m->n - 1];
@@ -59,6 +60,14 @@ static struct dvt_tick_knot make_knot(const struct dvt_tick_map *m, const struct
     k.bend_ns = m->n == 1 ? (p->ns - last->at.ns) / DVT_TICK_UNSEEN_BEND
                           : distance(p->ns, on_line(&last->at, last->rate, p->ticks));
     return k;
+}
+
+/* The first segment has none before it: the second, once it is full, tells of it. */
+static void see_first_bend(struct dvt_tick_map *m)
+{
+    struct dvt_tick_knot *k = &m->knots[1];
+    if (m->n == 3)
+        k->bend_ns = to_ns(k->at.ticks - k[-1].at.ticks, distance(k->rate, k[1].rate));
 }
 
 /* What the segment after knot i - 1 would be off by, if knot i went. */
@@ -88,19 +97,36 @@ static void make_room(struct dvt_tick_map *m)
     m->n--;
 }
 
-bool dvt_tick_map_add(struct dvt_tick_map *m, struct dvt_tick_pair pair)
+static void restart(struct dvt_tick_map *m, const struct dvt_tick_pair *p)
 {
-    bool fits = m->n == 0 || is_on_line(m, &pair);
-    if (m->n == 0 || !fits) {
-        m->knots[0] = (struct dvt_tick_knot){.at = pair};
-        m->n = 1;
-        return fits;
-    }
-    if (pair.ticks == m->knots[m->n - 1].at.ticks)
-        return true;
-    /* The last knot only stood for the present until its second was full. */
+    m->knots[0] = (struct dvt_tick_knot){.at = *p};
+    m->n = 1;
+}
+
+/* The last knot only stands for the present until its second is full. */
+static void end_last_segment(struct dvt_tick_map *m)
+{
     if (m->n > 1 && m->knots[m->n - 1].at.ns - m->knots[m->n - 2].at.ns < DVT_TICK_SPACING_NS)
         m->n--;
+    else
+        see_first_bend(m);
+}
+
+bool dvt_tick_map_add(struct dvt_tick_map *m, struct dvt_tick_pair pair)
+{
+    if (m->n == 0) {
+        restart(m, &pair);
+        return true;
+    }
+    const struct dvt_tick_pair *last = &m->knots[m->n - 1].at;
+    bool fits = pair.ticks >= last->ticks && pair.ns >= last->ns;
+    if (fits && pair.ticks == last->ticks)
+        return true;
+    end_last_segment(m);
+    if (!fits || !is_on_line(m, &pair)) {
+        restart(m, &pair);
+        return false;
+    }
     if (m->n == DVT_TICK_KNOTS)
         make_room(m);
     m->knots[m->n] = make_knot(m, &pair);
@@ -115,13 +141,10 @@ bool dvt_tick_map_is_ahead(const struct dvt_tick_map *m, uint64_t ticks)
     return m->n == 0 || ticks > m->knots[m->n - 1].at.ticks;
 }
 
-/* A bend inside a segment shows at its own end or at the next knot, whichever side it was on. */
-static uint64_t error_in(const struct dvt_tick_map *m, uint32_t i)
+static uint64_t error_before(const struct dvt_tick_knot *k)
 {
-    const struct dvt_tick_knot *k = &m->knots[i];
     uint64_t half = k[-1].at.half_ticks > k->at.half_ticks ? k[-1].at.half_ticks : k->at.half_ticks;
-    uint64_t bend_ns = i + 1 < m->n && k[1].bend_ns > k->bend_ns ? k[1].bend_ns : k->bend_ns;
-    return to_ns(half, k->rate) + bend_ns + 1;
+    return to_ns(half, k->rate) + k->bend_ns + 1;
 }
 
 /* The first knot at or after a tick that lies between the first and the last. */
@@ -148,6 +171,6 @@ uint64_t dvt_tick_map_ns(const struct dvt_tick_map *m, uint64_t ticks, uint64_t 
     if (ticks <= m->knots[0].at.ticks)
         return m->knots[0].at.ns;
     uint32_t i = knot_after(m, ticks);
-    *ret_err_ns = error_in(m, i);
+    *ret_err_ns = error_before(&m->knots[i]);
     return on_line(&m->knots[i - 1].at, m->knots[i].rate, ticks);
 }

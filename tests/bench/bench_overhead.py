@@ -1,7 +1,7 @@
 """What the profiling costs, in ratios, both sides in one run.
 
     bench_overhead.py daemon    CPU of the daemon at 10,000 scopes/s on 32 threads (target: under 1% of a core)
-    bench_overhead.py perf      CPU added by `dovetail run` at 99 Hz against `perf record` on the same program (target: 1.1x)
+    bench_overhead.py perf      CPU taken by `dovetail run` at 99 Hz against `perf record` on the same program (target: 1.1x)
 
 DOVETAIL_BUILD names the build folder (default ../../build).
 """
@@ -28,14 +28,6 @@ def cpu_of(pid):
     return max(total, main) / 1e9
 
 
-def children_cpu(command, env=None):
-    """CPU seconds of command and all it waited for, and its output."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
-
-
 def daemon():
     folder = tempfile.mkdtemp()
     env = {**os.environ, "DOVETAIL_SOCKET": f"{folder}/control.sock"}
@@ -56,37 +48,49 @@ def daemon():
         shutil.rmtree(folder)
 
 
+def one_run(command, folder):
+    """(Microseconds taken from the program in short gaps, CPU seconds of all other processes) of one run."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = next(line for line in out.splitlines() if line.startswith("gaps")).split()
+    shutil.rmtree(f"{folder}/store", ignore_errors=True)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return float(words[3]), used - float(words[10]) / 1e6
+
+
 def perf():
-    folder = tempfile.mkdtemp()
-    load = [SPIN, "2", "100", "10000000", "0"]
+    """The program's loss is what lies in the gaps of a thread that does nothing but look for them, beyond those of a bare run:
+    its CPU time varies here by far more than either profiler costs. The profiler's own CPU is that of a long run less that of a
+    short one: the start is not sampling."""
+    folder, short, long = tempfile.mkdtemp(), 1, 5
+    record = ["perf", "record", "-q", "-k", "mono", "-e", "cpu-clock", "-F", "99", "-o", f"{folder}/perf.data"]
     kinds = {
-        "bare": load,
-        "perf record -F 99": ["perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "-o", f"{folder}/perf.data", *load],
-        "perf record -F 99 --call-graph dwarf": ["perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "--call-graph",
-                                                 "dwarf,8192", "-o", f"{folder}/perf.data", *load],
-        "dovetail run --hz 99": [f"{BUILD}/bin/dovetail", "run", "-o", f"{folder}/store", "--hz", "99", "--", *load],
+        "bare": [],
+        "perf record -F 99": record,
+        "perf record -F 99 -g": [*record, "-g"],
+        "perf record -F 99 --call-graph dwarf,8192": [*record, "--call-graph", "dwarf,8192"],
+        "dovetail run --hz 99": [f"{BUILD}/bin/dovetail", "run", "-o", f"{folder}/store", "--hz", "99", "--"],
     }
-    cpu = {kind: [] for kind in kinds}
-    app = {kind: [] for kind in kinds}
-    for _ in range(int(os.environ.get("ROUNDS", "15"))):
-        for kind, command in kinds.items():
-            used, out = children_cpu(command)
-            line = next(x for x in out.splitlines() if x.startswith("scopes"))
-            cpu[kind].append(used)
-            app[kind].append(float(line.split()[5]))
-            shutil.rmtree(f"{folder}/store", ignore_errors=True)
-    # The least of many short runs: what the machine's other guests take is only ever added.
-    bare = min(app["bare"])
-    reference = None
-    for kind in kinds:
-        own, helpers = min(app[kind]), statistics.median(c - a for c, a in zip(cpu[kind], app[kind]))
-        cost = own + helpers - bare - (statistics.median(c - a for c, a in zip(cpu["bare"], app["bare"])))
-        reference = cost if kind.startswith("perf") and "dwarf" in kind else reference
-        print(f"{kind:40s} the program {own:.3f} s CPU ({100 * (own / bare - 1):+.2f}%), other processes {helpers:.3f} s")
-        if kind.startswith("dovetail"):
-            print(f"cost {cost:.3f} s, {cost / reference:.2f} of perf record's with the same stacks (target: 1.10); the whole,"
-                  f" program and profiler, {(own + helpers) / bare:.3f} of the bare program")
+    lost, own = {k: [] for k in kinds}, {k: [] for k in kinds}
+    for _ in range(int(os.environ.get("ROUNDS", "9"))):
+        for kind, prefix in kinds.items():
+            gaps_short, cpu_short = one_run([*prefix, f"{BUILD}/bench/gaps", str(short)], folder)
+            gaps_long, cpu_long = one_run([*prefix, f"{BUILD}/bench/gaps", str(long)], folder)
+            lost[kind].append((gaps_long - gaps_short) / (long - short))
+            own[kind].append(1e6 * (cpu_long - cpu_short) / (long - short))
     shutil.rmtree(folder)
+    bare_lost, bare_own = statistics.median(lost["bare"]), statistics.median(own["bare"])
+    costs = {}
+    for kind in kinds:
+        # Own: everything but the program, which is on its CPU all the time, bare or not.
+        inside, outside = statistics.median(lost[kind]) - bare_lost, max(0.0, statistics.median(own[kind]) - bare_own)
+        costs[kind] = inside + outside
+        spread = statistics.quantiles(lost[kind], n=4)
+        print(f"{kind:44s} takes {inside:7.0f} us/s from the program [{spread[0] - bare_lost:.0f}, {spread[2] - bare_lost:.0f}]"
+              f" and {outside:7.0f} us/s of its own: {costs[kind] / 1e4:.2f}% of a core, {costs[kind] / 99:.0f} us a sample")
+    reference = costs["perf record -F 99 --call-graph dwarf,8192"]
+    print(f"dovetail / perf record with the same stacks: {costs['dovetail run --hz 99'] / reference:.2f} (target: 1.10)")
 
 
 if __name__ == "__main__":

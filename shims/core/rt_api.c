@@ -15,7 +15,7 @@ static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_rt
     f->trace = a->trace;
     f->span = a->span;
     f->parent_span = a->parent_span;
-    f->flags = a->flags & ~(uint32_t)DVT_F_INTERNAL;
+    f->flags |= a->flags & ~(uint32_t)DVT_F_INTERNAL;
     f->name = a->name;
     return dvt_frame_publish(s, f);
 }
@@ -23,6 +23,11 @@ static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_rt
 void *dvt_rt_slot(void)
 {
     return dvt_tls_slot ? dvt_tls_slot : dvt_slot_take();
+}
+
+const _Atomic uint32_t *dvt_rt_recording_word(void)
+{
+    return &dvt_recording;
 }
 
 struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)

@@ -1,0 +1,80 @@
+/*
+ * walker: struct dvt_runtime's walk for the JVM: up a thread's stack, from where it was interrupted to its entry into Java.
+ *
+ * walker_blob finds the code that an address lies in and what its frame looks like, walker_scope the methods that were
+ * inlined there, walker_native the way out of C code that Java called without telling where from. All async-signal-safe.
+ * A walk is good only if it ends at the thread's entry: where the state of the innermost frame is not certain (in the
+ * middle of a prologue, in a stub) the possible ones are tried until one gets there.
+ */
+#ifndef DVT_JVM_WALKER_H
+#define DVT_JVM_WALKER_H
+
+#include "../core/runtime.h"
+#include "vmstructs.h"
+
+/* Called once before the first walk; vm must stay. Needs a Java thread's own address to find where threads keep it.
+ * 0, or -1 with *ret_why. */
+int dvt_jvm_walker_init(const struct dvt_jvm_vm *vm, uintptr_t java_thread, const char **ret_why);
+
+/* As struct dvt_runtime says. A frame's key is a Method's address, its offset the bytecode index (-1: none); or the key
+ * is odd: a code id times two, plus one. */
+int dvt_jvm_walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_truncated);
+
+/* ---- walker_blob ---- */
+
+enum dvt_jvm_blob_kind { DVT_JVM_NMETHOD, DVT_JVM_INTERPRETER, DVT_JVM_STUB };
+
+struct dvt_jvm_blob {
+    uintptr_t at, code, end; /* the CodeBlob, its first instruction, the end of its code */
+    uintptr_t name;
+    int64_t frame_bytes;    /* 0: no frame, or one of unknown size */
+    int64_t frame_complete; /* bytes of code until the frame is there; negative: never certain */
+    enum dvt_jvm_blob_kind kind;
+};
+
+int dvt_jvm_blobs_init(const struct dvt_jvm_vm *vm);
+static inline bool dvt_jvm_is_code(const struct dvt_jvm_vm *vm, uintptr_t pc)
+{
+    return pc >= *vm->code_low && pc < *vm->code_high;
+}
+bool dvt_jvm_blob_find(const struct dvt_jvm_vm *vm, uintptr_t pc, struct dvt_jvm_blob *ret);
+/* Whether pc is in the interpreter; in its code that makes a called method's frame. */
+bool dvt_jvm_is_interpreter(uintptr_t pc);
+bool dvt_jvm_is_method_entry(uintptr_t pc);
+/* Whether the instruction before pc is a call. */
+bool dvt_jvm_is_after_call(uintptr_t pc);
+
+/* ---- walker_scope ---- */
+
+struct dvt_jvm_scope {
+    uintptr_t method;
+    int32_t bci;
+    uint32_t sender; /* where the caller's scope is; 0: outermost */
+};
+struct dvt_jvm_scopes { /* of one nmethod */
+    uintptr_t method;   /* that was compiled */
+    uintptr_t pcs, pcs_end, data, metadata;
+};
+
+bool dvt_jvm_scopes_open(const struct dvt_jvm_vm *vm, uintptr_t nmethod, struct dvt_jvm_scopes *ret);
+/* Where the innermost scope at pc_offset is: of the first description at or after it. 0: none. */
+uint32_t dvt_jvm_scopes_find(const struct dvt_jvm_vm *vm, const struct dvt_jvm_scopes *s, int64_t pc_offset);
+bool dvt_jvm_scope_read(const struct dvt_jvm_vm *vm, const struct dvt_jvm_scopes *s, uint32_t at, struct dvt_jvm_scope *ret);
+
+/* HotSpot's UNSIGNED5 at *at in p[0, n); its bytes avoid 0 since JDK 20. False beyond the end. */
+bool dvt_jvm_read_u5(int major, const uint8_t *p, size_t n, size_t *at, uint32_t *ret);
+
+/* ---- walker_native ---- */
+
+struct dvt_jvm_regs {
+    uintptr_t pc, sp, fp;
+};
+
+/* Notes the files loaded now: libjvm, libc and what else Java calls directly. */
+void dvt_jvm_native_init(void);
+enum dvt_jvm_native_step { DVT_JVM_NATIVE_OK, DVT_JVM_NATIVE_END, DVT_JVM_NATIVE_LOST };
+/* One frame up by the file's call frame information. is_leaf: regs are those of the interrupted instruction. stack_end: one
+ * beyond the last stack byte. */
+enum dvt_jvm_native_step dvt_jvm_native_up(struct dvt_jvm_regs *regs, bool is_leaf, uintptr_t stack_end);
+
+#endif

@@ -43,6 +43,8 @@ MAY_INCLUDE = {
     "cli": {"cli", "proto"},
     "shims/core": {"shims/core", "proto"},
     "shims/python": {"shims/python", "shims/core", "proto"},
+    "shims/jvm": {"shims/jvm", "shims/core", "proto"},
+    "shims/node": {"shims/node", "shims/core", "proto"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

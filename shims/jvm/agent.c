@@ -28,7 +28,7 @@ static void set_version(jvmtiEnv *ti)
 static void start(jvmtiEnv *ti, JNIEnv *env)
 {
     set_version(ti);
-    dvt_jvm_natives_init(ti);
+    dvt_jvm_natives_init(getenv("DOVETAIL_BAGGAGE"));
     if (dvt_jvm_helper_define(env) != 0 || dvt_rt_start(NULL, &runtime) != 0)
         return;
     dvt_jvm_hooks_retransform(ti, env);

@@ -6,6 +6,8 @@
 
 #include "../../proto/err.h"
 
+enum { MANY_CLASSES = 65536 };
+
 static _Atomic bool is_ready;
 
 bool dvt_jvm_helper_is_ready(void)
@@ -53,12 +55,47 @@ static jobject new_object(JNIEnv *env, jclass class)
     return object;
 }
 
-jobject dvt_jvm_helper_reader(JNIEnv *env, jobject loader, const char *name)
+/* A class that the loader has defined, by its signature. */
+static bool is_defined(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name)
+{
+    jclass *classes;
+    jint n;
+    bool found = false;
+    if ((*env)->PushLocalFrame(env, MANY_CLASSES) != 0) { /* for -Xcheck:jni: they come as local references */
+        (*env)->ExceptionClear(env);
+        return false;
+    }
+    if ((*ti)->GetClassLoaderClasses(ti, loader, &n, &classes) != JVMTI_ERROR_NONE)
+        n = 0;
+    for (jint i = 0; i < n; i++) {
+        char *signature = NULL;
+        if (!found && (*ti)->GetClassSignature(ti, classes[i], &signature, NULL) == JVMTI_ERROR_NONE) {
+            found = strncmp(signature + 1, name, strlen(name)) == 0 && signature[1 + strlen(name)] == ';';
+            (*ti)->Deallocate(ti, (unsigned char *)signature);
+        }
+    }
+    if (n > 0)
+        (*ti)->Deallocate(ti, (unsigned char *)classes);
+    (*env)->PopLocalFrame(env, NULL);
+    return found;
+}
+
+bool dvt_jvm_helper_beside(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name)
 {
     const struct dvt_jvm_class *c = embedded(name);
     jclass class = c ? define(env, loader, c) : NULL;
-    jobject reader = class ? new_object(env, class) : NULL;
+    if (!class)
+        return c && is_defined(ti, env, loader, name);
+    (*env)->DeleteLocalRef(env, class);
+    return true;
+}
+
+jobject dvt_jvm_helper_object(JNIEnv *env, jobject loader, const char *name)
+{
+    const struct dvt_jvm_class *c = embedded(name);
+    jclass class = c ? define(env, loader, c) : NULL;
+    jobject object = class ? new_object(env, class) : NULL;
     if (class)
         (*env)->DeleteLocalRef(env, class);
-    return reader;
+    return object;
 }

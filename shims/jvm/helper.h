@@ -1,6 +1,6 @@
 /*
- * helper: defines the shim's Java classes. Those of java.lang go to the boot loader; a DovetailReader goes to the class loader of
- * the tracer it reads, once for each copy of the tracer's classes.
+ * helper: defines the shim's Java classes. Those of java.lang go to the boot loader, where every loader finds them;
+ * those that read a tracer's classes go beside them, into their class loader, once for each copy of the tracer.
  */
 #ifndef DVT_JVM_HELPER_H
 #define DVT_JVM_HELPER_H
@@ -23,7 +23,9 @@ extern const size_t dvt_jvm_n_classes;
 int dvt_jvm_helper_define(JNIEnv *env);
 /* Whether the classes of java.lang are there. Any thread. */
 bool dvt_jvm_helper_is_ready(void);
-/* A new reader of this name, defined by `loader` unless it has done so already. NULL if it cannot; no exception is pending. */
-jobject dvt_jvm_helper_reader(JNIEnv *env, jobject loader, const char *name);
+/* Whether the class of this name is beside a tracer's, in its loader: defined now, or before. No exception is pending. */
+bool dvt_jvm_helper_beside(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name);
+/* A new object of it; NULL if that fails. */
+jobject dvt_jvm_helper_object(JNIEnv *env, jobject loader, const char *name);
 
 #endif

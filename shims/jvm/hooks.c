@@ -29,11 +29,12 @@ void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefine
     const struct dvt_jvm_tracer *t = name ? dvt_jvm_hooks_tracer(name) : NULL;
     unsigned char *out;
     size_t out_n;
-    (void)env, (void)redefined, (void)loader, (void)domain;
-    if (!t || n < 0 || !dvt_jvm_helper_is_ready() ||
+    (void)redefined, (void)domain;
+    if (!t || n < 0 || !dvt_jvm_helper_is_ready() || !dvt_jvm_helper_beside(ti, env, loader, t->source) ||
         (*ti)->Allocate(ti, (jlong)n + DVT_JVM_PATCH_EXTRA, &out) != JVMTI_ERROR_NONE)
         return;
-    if (dvt_jvm_patch(bytes, (size_t)n, t->enters, out, &out_n) > 0) {
+    struct dvt_jvm_patch how = {t->enters, t->source};
+    if (dvt_jvm_patch(bytes, (size_t)n, &how, out, &out_n) > 0) {
         *ret_n = (jint)out_n;
         *ret_bytes = out;
     } else {

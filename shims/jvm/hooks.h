@@ -11,7 +11,7 @@
 struct dvt_jvm_tracer {
     const char *class;  /* that has the ThreadLocal; its inner classes are patched as well */
     const char *enters; /* the method that enters a context */
-    const char *reader; /* the DovetailReader for its contexts */
+    const char *source; /* the DovetailSource for its contexts, whose static methods it then calls */
 };
 
 /* The tracer that this class (a/b/C) belongs to, or NULL. */

@@ -1,12 +1,11 @@
 /*
- * natives: the native methods of the classes in java.lang; the JVM finds them by their names in the agent's library.
+ * natives: the native methods of the classes in java.lang; the JVM finds them by their names in the agent's library, for which nothing need
+ * be registered.
  */
 #ifndef DVT_JVM_NATIVES_H
 #define DVT_JVM_NATIVES_H
 
-#include <jni.h>
-#include <jvmti.h>
-
-void dvt_jvm_natives_init(jvmtiEnv *ti);
+/* Reads the settings that the classes ask for. Before they are defined. */
+void dvt_jvm_natives_init(const char *baggage_keys);
 
 #endif

@@ -23,7 +23,7 @@ struct patch {
     uint32_t n_constants;
     uint16_t set, remove; /* the Methodrefs to replace, or 0 */
     uint16_t enter, restore, clear; /* and what by */
-    const char *enters;
+    const struct dvt_jvm_patch *how;
     uint8_t *out;
     size_t shift; /* bytes of new constants: where an offset behind them lies in `out` */
     int sites;
@@ -173,7 +173,7 @@ static void put_class(struct patch *p)
     size_t head = p->in.at;
     struct writer w = {p->out + head, (uint16_t)p->n_constants};
     memcpy(p->out, p->in.p, head);
-    uint16_t class = put_refs(&w, CONST_CLASS, put_text(&w, "java/lang/DovetailHook"), 0);
+    uint16_t class = put_refs(&w, CONST_CLASS, put_text(&w, p->how->target), 0);
     p->enter = put_method(&w, class, "enter", "(Ljava/lang/ThreadLocal;Ljava/lang/Object;)V");
     p->restore = put_method(&w, class, "restore", "(Ljava/lang/ThreadLocal;Ljava/lang/Object;)V");
     p->clear = put_method(&w, class, "clear", "(Ljava/lang/ThreadLocal;)V");
@@ -272,7 +272,7 @@ static int patch_members(struct patch *p)
     struct cur *c = &p->in;
     for (uint32_t n = u2(c); n > 0 && !c->bad; n--) {
         skip(c, 2);
-        bool enters = is_text(p, u2(c), p->enters);
+        bool enters = is_text(p, u2(c), p->how->enters);
         skip(c, 2);
         for (uint32_t k = u2(c); k > 0 && !c->bad; k--)
             if (patch_attribute(p, enters) != 0)
@@ -296,10 +296,10 @@ static int patch(struct patch *p)
     return rc == 0 ? patch_members(p) : rc;
 }
 
-int dvt_jvm_patch(const uint8_t *class, size_t n, const char *enters, uint8_t *out, size_t *ret_n)
+int dvt_jvm_patch(const uint8_t *class, size_t n, const struct dvt_jvm_patch *how, uint8_t *out, size_t *ret_n)
 {
-    struct patch p = {.in = {class, 0, n, false}, .enters = enters, .out = out};
-    int rc = patch(&p);
+    struct patch p = {.in = {class, 0, n, false}, .how = how, .out = out};
+    int rc = strlen(how->target) > DVT_JVM_PATCH_TARGET ? DVT_EINVAL : patch(&p);
     free(p.constants);
     if (rc != 0)
         return rc;

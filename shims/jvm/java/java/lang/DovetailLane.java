@@ -1,125 +1,97 @@
 package java.lang;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import jdk.internal.misc.Unsafe;
+
 /**
- * A thread's stack of scopes: what is current, and what was before it. The rules, for a new current context:
- * it is in the stack already: what is above it is closed; it comes by a restore and is not: all is closed and it is opened; else it is
- * opened, nested. A context without a span closes all.
+ * A thread's stack of scopes: what is current, and what was before. Tracers tell what becomes current: an entered context is opened
+ * inside what is there; a restored one is looked for, what is above it is closed, and if it is not there all of the tracer's are closed
+ * and it is opened. So closes out of order mean what they mean to the tracer, and a context that was current before the agent came
+ * is found. A scope of the application's own closes by itself, wherever it is in the stack.
  */
 public final class DovetailLane {
-    private static final int MAX = 128;
+    private static final int MAX = 120; // below DVT_MAX_DEPTH
     private static final int ROOT = 2, REMOTE_PARENT = 4, UNSAMPLED = 64; // enum dvt_scope_flags
+    private static final Unsafe U = Unsafe.getUnsafe();
     private static final ThreadLocal<DovetailLane> LANES = new ThreadLocal<>();
+    private static final long BYTES_AT = bytesOffset();
+    private static final String[] BAGGAGE = baggage0();
 
-    private final Object[] keys = new Object[MAX];
-    private final Object[] spans = new Object[MAX];
-    private final long[] serials = new long[MAX];
+    private final Thread thread = Thread.currentThread();
+    private final long slot = DovetailSlot.here0();
+    private final DovetailSource[] sources = new DovetailSource[MAX];
+    private final Object[] keys = new Object[MAX], spans = new Object[MAX];
+    private final DovetailExtra[] extras = new DovetailExtra[MAX]; // what the application told of a scope
+    private final long[] serials = new long[MAX]; // 0: no scope was opened
     private int n;
-    private boolean busy;
+    private long[] closedElsewhere; // serials of own scopes closed by other threads, under the lane's lock
 
-    private long trace0, trace1, span, parent;
+    // The span seen last, and what there is to know of it.
+    private Object span;
+    private long trace0, trace1, id, parent, name;
     private int flags;
+    private final byte[] hex = new byte[32];
 
     private DovetailLane() {}
 
-    static native DovetailReader reader0(ThreadLocal<?> local);
-    static native long open0(long trace0, long trace1, long span, long parent, int flags);
-    /** True: kept, and to be committed. */
-    static native boolean close0(long serial);
-    static native void commit0(long serial, byte[] name);
+    private static native String[] baggage0();
 
-    static volatile ThreadLocal<?> boundTo;
-    static volatile DovetailReader reader;
-
-    private static DovetailReader reader(ThreadLocal<?> local) {
-        if (boundTo != local) {
-            reader = reader0(local);
-            boundTo = local;
-        }
-        return reader;
-    }
-
-    static void follow(ThreadLocal<?> local, Object context, boolean back) {
+    /** Where a byte[] begins: an int in older JDKs, a long in newer ones. */
+    private static long bytesOffset() {
         try {
-            DovetailLane lane = LANES.get();
-            if (lane == null)
-                LANES.set(lane = new DovetailLane());
-            lane.changed(reader(local), context, back);
-        } catch (Throwable t) {
-            // Never the application's concern.
+            return Unsafe.class.getField("ARRAY_BYTE_BASE_OFFSET").getLong(null);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
         }
     }
 
-    private void changed(DovetailReader reader, Object context, boolean back) {
-        if (busy || reader == null)
-            return;
-        busy = true;
-        try {
-            Object s = context == null ? null : reader.span(context);
-            int found = s == null ? 0 : find(context);
-            if (s == null || found > 0 || back)
-                popTo(found);
-            if (s == null || found > 0)
-                return;
-            parent = 0;
-            reader.ids(s, this);
-            DovetailSpan.of(s.getClass()).parent(s, this);
-            push(context, s);
-        } finally {
-            busy = false;
+    /** The calling thread's, or null where there is nothing to do. */
+    public static DovetailLane here() {
+        DovetailLane lane = LANES.get();
+        if (!DovetailSlot.isRecording())
+            return lane != null && lane.n > 0 ? lane : null;
+        return lane != null ? lane : make();
+    }
+
+    private static DovetailLane make() {
+        DovetailLane lane = new DovetailLane();
+        if (lane.slot == 0)
+            return null;
+        LANES.set(lane);
+        return lane;
+    }
+
+    /** Whether this span's ids were told last: then they need not be told again. */
+    public boolean knows(Object s) {
+        return span == s;
+    }
+
+    /** The ids of a span, from hex. Before parent, root and name. */
+    public void ids(Object s, String trace, String spanId, boolean isSampled, boolean isRemote) {
+        span = s;
+        trace0 = trace1 = id = parent = name = 0;
+        flags = isSampled ? 0 : UNSAMPLED;
+        if (bytes(trace, 32)) {
+            trace0 = bytesAt(0) | bytesAt(8) << 32;
+            trace1 = bytesAt(16) | bytesAt(24) << 32;
         }
-    }
-
-    private int find(Object key) {
-        int i = n;
-        while (i > 0 && keys[i - 1] != key)
-            i--;
-        return i;
-    }
-
-    private void popTo(int to) {
-        while (n > to) {
-            Object s = spans[--n];
-            keys[n] = spans[n] = null;
-            if (close0(serials[n]))
-                commit(serials[n], s);
-        }
-    }
-
-    private static void commit(long serial, Object span) {
-        byte[] name = null;
-        try {
-            String text = DovetailSpan.of(span.getClass()).name(span);
-            name = text == null ? null : text.getBytes(UTF_8);
-        } finally {
-            commit0(serial, name);
-        }
-    }
-
-    private void push(Object key, Object s) {
-        if (n == MAX)
-            popTo(n - 1);
-        serials[n] = open0(trace0, trace1, span, parent, flags);
-        spans[n] = s;
-        keys[n++] = key;
-    }
-
-    /** From hex, as OpenTelemetry has them. */
-    public void ids(String trace, String spanId, boolean sampled, boolean remote) {
-        trace0 = bytes(trace, 0);
-        trace1 = bytes(trace, 16);
-        span = bytes(spanId, 0);
-        flags = sampled ? 0 : UNSAMPLED;
-        if (remote) { // this thread works for its trace, in no span of its own yet
+        if (isRemote) // this thread works for its trace, in no span of its own yet
             parent(spanId, true);
-            span = 0;
-        }
+        else if (bytes(spanId, 16))
+            id = bytesAt(0) | bytesAt(8) << 32;
     }
 
-    public void parent(String spanId, boolean remote) {
-        parent = bytes(spanId, 0);
-        if (remote)
+    /** Whether the span that was told last works for a trace at all. */
+    public boolean isValid() {
+        return (trace0 | trace1) != 0;
+    }
+
+    public void parent(String spanId, boolean isRemote) {
+        if (bytes(spanId, 16))
+            parent = bytesAt(0) | bytesAt(8) << 32;
+        if (isRemote)
             flags |= REMOTE_PARENT;
     }
 
@@ -127,7 +99,208 @@ public final class DovetailLane {
         flags |= ROOT;
     }
 
-    private static long bytes(String hex, int from) {
-        return Long.reverseBytes(Long.parseUnsignedLong(hex.substring(from, from + 16), 16));
+    public void name(String text) {
+        name = text == null ? 0 : DovetailNames.of(text);
+    }
+
+    /** The string's characters into hex; false if it has not n. */
+    @SuppressWarnings("deprecation")
+    private boolean bytes(String text, int n) {
+        if (text == null || text.length() != n)
+            return false;
+        text.getBytes(0, n, hex, 0);
+        return true;
+    }
+
+    /** Eight hex digits as four bytes, all at once: in each byte the digit's value, then pairs moved together. */
+    private long bytesAt(int at) {
+        long c = U.getLong(hex, BYTES_AT + at);
+        long v = (c & 0x0f0f0f0f0f0f0f0fL) + (c >>> 6 & 0x0101010101010101L) * 9;
+        v = (v << 4 | v >>> 8) & 0x00ff00ff00ff00ffL;
+        v = (v | v >>> 8) & 0x0000ffff0000ffffL;
+        return (v | v >>> 16) & 0xffffffffL;
+    }
+
+    /** Opens a scope of the span that is known. */
+    public void enter(DovetailSource source, Object key, Object s) {
+        makeRoom();
+        push(source, key, s, DovetailSlot.open0(trace0, trace1, id, parent, flags, name));
+    }
+
+    private void makeRoom() {
+        if (closedElsewhere != null)
+            sweep();
+        if (n == MAX)
+            popTo(n - 1);
+    }
+
+    private void push(DovetailSource source, Object key, Object s, long serial) {
+        sources[n] = source;
+        keys[n] = key;
+        spans[n] = s;
+        serials[n++] = serial;
+    }
+
+    /** The context is current again. False: it is not in the stack, and of this source nothing is any more. */
+    public boolean restore(DovetailSource source, Object key) {
+        int i = n - 1;
+        while (i >= 0 && !(keys[i] == key && (sources[i] == source || sources[i] == DovetailOwn.SOURCE)))
+            i--;
+        if (i < 0 || key == null) {
+            clear(source);
+            return key == null;
+        }
+        popTo(i + 1);
+        return true;
+    }
+
+    /** Nothing of this source is current. */
+    public void clear(DovetailSource source) {
+        int i = 0;
+        while (i < n && sources[i] != source)
+            i++;
+        popTo(i);
+    }
+
+    // ---- the application's own scopes ----
+
+    /** Opens one, inside what is current: its handle. Its key is the context it was opened in, which it closes before. */
+    public long open(String text, String traceparent) {
+        makeRoom();
+        long serial = DovetailSlot.openOwn0(text == null ? 0 : DovetailNames.of(text), ascii(traceparent));
+        push(DovetailOwn.SOURCE, n == 0 ? null : keys[n - 1], null, serial);
+        return serial;
+    }
+
+    /** Closes one, on whatever thread. */
+    public void close(long serial) {
+        if (thread != Thread.currentThread()) {
+            closeElsewhere(serial);
+            return;
+        }
+        int i = find(serial);
+        if (i >= 0 && i == n - 1)
+            popTo(i);
+        else if (i >= 0)
+            remove(i);
+    }
+
+    private int find(long serial) {
+        int i = n - 1;
+        while (i >= 0 && serials[i] != serial)
+            i--;
+        return i;
+    }
+
+    /** Of the open scope with this handle, or of the innermost (0). Null: there is none, or it is another thread's. */
+    public DovetailExtra extra(long serial) {
+        if (thread != Thread.currentThread())
+            return null;
+        int i = serial == 0 ? n - 1 : find(serial);
+        if (i < 0)
+            return null;
+        if (extras[i] == null)
+            extras[i] = new DovetailExtra();
+        return extras[i];
+    }
+
+    public void always(long serial) {
+        if (thread == Thread.currentThread())
+            DovetailSlot.always0(slot, serial);
+    }
+
+    private void remove(int i) {
+        DovetailSource source = sources[i];
+        Object key = keys[i], s = spans[i];
+        DovetailExtra extra = extras[i];
+        long serial = serials[i];
+        int rest = --n - i;
+        System.arraycopy(sources, i + 1, sources, i, rest);
+        System.arraycopy(keys, i + 1, keys, i, rest);
+        System.arraycopy(spans, i + 1, spans, i, rest);
+        System.arraycopy(extras, i + 1, extras, i, rest);
+        System.arraycopy(serials, i + 1, serials, i, rest);
+        forget(n);
+        finish(source, key, s, extra, serial);
+    }
+
+    private synchronized void closeElsewhere(long serial) {
+        DovetailSlot.close0(slot, serial, 0); // left for the owner
+        long[] old = closedElsewhere;
+        long[] now = old == null ? new long[1] : java.util.Arrays.copyOf(old, old.length + 1);
+        now[now.length - 1] = serial;
+        closedElsewhere = now;
+    }
+
+    private synchronized void sweep() {
+        for (long serial : closedElsewhere) {
+            int i = find(serial);
+            if (i >= 0)
+                serials[i] = 0; // it goes with what is around it
+        }
+        closedElsewhere = null;
+        while (n > 0 && serials[n - 1] == 0)
+            forget(--n);
+    }
+
+    // ---- closing ----
+
+    private void forget(int i) {
+        sources[i] = null;
+        keys[i] = spans[i] = null;
+        extras[i] = null;
+    }
+
+    private void popTo(int to) {
+        while (n > to) {
+            int i = --n;
+            DovetailSource source = sources[i];
+            Object key = keys[i], s = spans[i];
+            DovetailExtra extra = extras[i];
+            forget(i);
+            if (serials[i] != 0 && !DovetailSlot.drop(slot, serials[i]))
+                finish(source, key, s, extra, serials[i]);
+        }
+    }
+
+    /** The close that is not a plain drop. */
+    private void finish(DovetailSource source, Object key, Object s, DovetailExtra extra, long serial) {
+        String now = null;
+        byte[][] labels = null;
+        try {
+            now = source.name(key, s); // it may have changed, as web frameworks name a span after routing
+        } catch (Throwable t) {
+            // Then it keeps the name it had.
+        }
+        if (serial == 0 || !DovetailSlot.close0(slot, serial, now == null ? 0 : DovetailNames.of(now)))
+            return;
+        try {
+            labels = labels(source, key, extra);
+        } catch (Throwable t) {
+            // A scope without labels.
+        } finally {
+            DovetailSlot.commit0(slot, serial, utf8(now), labels, extra == null ? null : extra.links());
+        }
+    }
+
+    private static byte[] utf8(String text) {
+        return text == null ? null : text.getBytes(UTF_8);
+    }
+
+    private static byte[] ascii(String text) {
+        return text == null ? null : text.getBytes(US_ASCII);
+    }
+
+    /** The application's own first: of a key that comes twice, the first counts. */
+    private static byte[][] labels(DovetailSource source, Object key, DovetailExtra extra) {
+        int own = extra == null ? 0 : extra.n;
+        byte[][] labels = new byte[own + 2 * BAGGAGE.length][];
+        for (int i = 0; i < own; i++)
+            labels[i] = utf8(extra.labels[i]);
+        for (int i = 0; i < BAGGAGE.length; i++) {
+            labels[own + 2 * i] = utf8(BAGGAGE[i]);
+            labels[own + 2 * i + 1] = utf8(source.baggage(key, BAGGAGE[i]));
+        }
+        return labels;
     }
 }

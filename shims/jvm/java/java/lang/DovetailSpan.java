@@ -1,6 +1,6 @@
 package java.lang;
 
-/** Reads what a tracer's API does not show of a span but the classes behind it do. */
+/** Reads what OpenTelemetry's API does not show of a span but the SDK's classes do. */
 public abstract class DovetailSpan {
     private static final ClassValue<DovetailSpan> READERS = new ClassValue<DovetailSpan>() {
         @Override
@@ -10,9 +10,9 @@ public abstract class DovetailSpan {
         }
     };
 
-    /** The reader for spans of this class. */
-    static DovetailSpan of(Class<?> c) {
-        return READERS.get(c);
+    /** The reader for a span. */
+    public static DovetailSpan of(Object span) {
+        return READERS.get(span.getClass());
     }
 
     private static DovetailSpan make(Class<?> c) {
@@ -29,8 +29,8 @@ public abstract class DovetailSpan {
     /** May be null. */
     public abstract String name(Object span);
 
-    /** Tells the lane of the span's parent: lane.parent(...) or lane.root(). Nothing if it is not known. */
-    public abstract void parent(Object span, DovetailLane lane);
+    /** Tells the lane the span's name, and of its parent if that is known. */
+    public abstract void tell(Object span, DovetailLane lane);
 
     static final class None extends DovetailSpan {
         @Override
@@ -39,6 +39,6 @@ public abstract class DovetailSpan {
         }
 
         @Override
-        public void parent(Object span, DovetailLane lane) {}
+        public void tell(Object span, DovetailLane lane) {}
     }
 }

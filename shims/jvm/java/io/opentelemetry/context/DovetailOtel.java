@@ -1,18 +1,67 @@
 package io.opentelemetry.context;
 
+import io.opentelemetry.api.baggage.Baggage;
 import io.opentelemetry.api.trace.Span;
 import io.opentelemetry.api.trace.SpanContext;
 
-/** Reads OpenTelemetry's contexts. */
-public final class DovetailOtel extends DovetailReader {
-    @Override
-    public Object span(Object context) {
-        return Span.fromContextOrNull((Context) context);
+/** What OpenTelemetry's ThreadLocalContextStorage calls in place of ThreadLocal.set. */
+public final class DovetailOtel extends DovetailSource {
+    private static final DovetailOtel SOURCE = new DovetailOtel();
+
+    private DovetailOtel() {}
+
+    public static void enter(ThreadLocal<Object> local, Object context) {
+        local.set(context);
+        try {
+            DovetailLane lane = DovetailLane.here();
+            if (lane != null)
+                follow(lane, context);
+        } catch (Throwable t) {
+            // Never the application's concern.
+        }
+    }
+
+    public static void restore(ThreadLocal<Object> local, Object context) {
+        local.set(context);
+        try {
+            DovetailLane lane = DovetailLane.here();
+            if (lane != null && !lane.restore(SOURCE, context))
+                follow(lane, context);
+        } catch (Throwable t) {
+            // As above.
+        }
+    }
+
+    public static void clear(ThreadLocal<Object> local) {
+        local.remove();
+        DovetailLane lane = DovetailLane.here();
+        if (lane != null)
+            lane.clear(SOURCE);
+    }
+
+    private static void follow(DovetailLane lane, Object context) {
+        Span span = Span.fromContextOrNull((Context) context);
+        if (span != null && !lane.knows(span))
+            read(lane, span);
+        if (span != null && lane.isValid())
+            lane.enter(SOURCE, context, span);
+        else
+            lane.clear(SOURCE);
+    }
+
+    private static void read(DovetailLane lane, Span span) {
+        SpanContext c = span.getSpanContext();
+        lane.ids(span, c.getTraceId(), c.getSpanId(), c.isSampled(), c.isRemote());
+        DovetailSpan.of(span).tell(span, lane);
     }
 
     @Override
-    public void ids(Object span, DovetailLane lane) {
-        SpanContext c = ((Span) span).getSpanContext();
-        lane.ids(c.getTraceId(), c.getSpanId(), c.isSampled(), c.isRemote());
+    public String name(Object key, Object span) {
+        return DovetailSpan.of(span).name(span);
+    }
+
+    @Override
+    public String baggage(Object key, String name) {
+        return Baggage.fromContext((Context) key).getEntryValue(name);
     }
 }

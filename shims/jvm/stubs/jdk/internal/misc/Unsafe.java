@@ -12,6 +12,5 @@ public final class Unsafe {
     public native long getLong(Object base, long at);
     public native long getLongAcquire(Object base, long at);
     public native void putLong(Object base, long at, long value);
-    public native void putLongOpaque(Object base, long at, long value);
     public native void putLongRelease(Object base, long at, long value);
 }

@@ -10,10 +10,12 @@ public final class DovetailSdk extends DovetailSpan {
     }
 
     @Override
-    public void parent(Object span, DovetailLane lane) {
-        SpanContext p = ((ReadableSpan) span).getParentSpanContext();
-        if (p != null && p.isValid())
-            lane.parent(p.getSpanId(), p.isRemote());
+    public void tell(Object span, DovetailLane lane) {
+        ReadableSpan s = (ReadableSpan) span;
+        SpanContext parent = s.getParentSpanContext();
+        lane.name(s.getName());
+        if (parent != null && parent.isValid())
+            lane.parent(parent.getSpanId(), parent.isRemote());
         else
             lane.root();
     }

@@ -192,10 +192,15 @@ static bool find_mapping(struct walk *w, uint64_t addr, struct procmap_entry *re
     return procmap_find(w->map, addr, ret);
 }
 
+static bool is_eval(const struct walk *w, uint64_t addr)
+{
+    return addr >= w->eval_lo && addr < w->eval_hi;
+}
+
 static void emit_site(struct walk *w, const struct symbols_elf_site *site, const char *module, uint64_t ip,
                       uint64_t addr)
 {
-    bool in_eval = addr >= w->eval_lo && addr < w->eval_hi;
+    bool in_eval = is_eval(w, addr);
     for (uint32_t i = 0; i < site->n_names; i++) {
         const struct symbols_elf_name *n = &site->names[i];
         uint32_t kind = n->inlined ? DVT_FRAME_INLINED : DVT_FRAME_NATIVE;
@@ -203,7 +208,7 @@ static void emit_site(struct walk *w, const struct symbols_elf_site *site, const
     }
 }
 
-/* An executable mapping without a file that could be opened: nothing to go on with. */
+/* An executable mapping without a file that could be opened, as code made at run time is: nothing to go on with. */
 static void emit_unknown(struct walk *w, const struct procmap_entry *m, uint64_t ip, uint64_t addr)
 {
     bool is_code_of_file = m->path[0] == '/';
@@ -212,7 +217,8 @@ static void emit_unknown(struct walk *w, const struct procmap_entry *m, uint64_t
     const char *module = symbols_names_intern(w->s->names, base, DVT_MAX_FRAME_NAME);
     snprintf(text, sizeof text, is_code_of_file ? "%.*s+0x%llx" : "%.*s", DVT_MAX_FRAME_NAME - 20, base,
              (unsigned long long)(addr - m->start + m->offset));
-    emit_plain(w, symbols_names_intern(w->s->names, text, DVT_MAX_FRAME_NAME), module, ip, DVT_FRAME_NATIVE);
+    const char *name = symbols_names_intern(w->s->names, text, DVT_MAX_FRAME_NAME);
+    emit(w, (struct symbols_frame){name, module, "", 0, DVT_FRAME_NATIVE, ip}, is_eval(w, addr));
 }
 
 /* Emits the frames at ip and gives the row to go on with; NULL if there is no going on. addr: an address

@@ -54,8 +54,8 @@ struct dvt_hello {
     struct dvt_str runtime;         /* "c", "python", "jvm", "node" */
     struct dvt_str runtime_version; /* "3.11.7" */
     struct dvt_str service, program, tag_template;
-    /* Address range of the interpreter's evaluation function, 0 0 if none: native frames from the leaf down
-     * to the first frame in it lie over the managed stack. */
+    /* Address range of the interpreter's evaluation function, or of all code made at run time; 0 0 if none: native frames
+     * from the leaf down to the first frame in it lie over the managed stack. */
     uint64_t eval_lo, eval_hi;
     bool has_walker; /* the shim sends STACKS */
 };

@@ -9,6 +9,7 @@
 #include "helper.h"
 #include "hooks.h"
 #include "natives.h"
+#include "stacks.h"
 #include "../core/runtime.h"
 
 static struct dvt_runtime runtime = {.runtime = "jvm"};
@@ -25,9 +26,19 @@ static void set_version(jvmtiEnv *ti)
     runtime.runtime_version = version;
 }
 
+/* In a JVM whose frames are not known, stacks are those of native code. */
+static void set_walker(JNIEnv *env)
+{
+    JavaVM *vm;
+    const char *why;
+    if ((*env)->GetJavaVM(env, &vm) == JNI_OK)
+        (void)dvt_jvm_stacks_init(vm, env, &runtime, &why);
+}
+
 static void start(jvmtiEnv *ti, JNIEnv *env)
 {
     set_version(ti);
+    set_walker(env);
     dvt_jvm_natives_init(getenv("DOVETAIL_BAGGAGE"));
     if (dvt_jvm_helper_define(env) != 0 || dvt_rt_start(NULL, &runtime) != 0)
         return;
@@ -44,6 +55,7 @@ static void JNICALL vm_death(jvmtiEnv *ti, JNIEnv *env)
 {
     (void)env;
     (void)(*ti)->SetEventNotificationMode(ti, JVMTI_DISABLE, JVMTI_EVENT_CLASS_FILE_LOAD_HOOK, NULL);
+    dvt_jvm_stacks_stop();
     dvt_stop(500);
 }
 

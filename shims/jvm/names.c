@@ -114,8 +114,9 @@ static bool read_symbol(uintptr_t symbol, size_t cap, struct content *c, size_t 
 
 static bool read_pool_symbol(uintptr_t pool, uint64_t index, size_t cap, struct content *c, size_t *ret_n)
 {
-    uint64_t symbol;
-    return dvt_guard_read(&symbol, pool + g.vm->constant_pool_bytes + index * sizeof symbol, sizeof symbol) &&
+    uint64_t symbol, n;
+    return dvt_jvm_load(pool, g.vm->pool_length, &n) && index > 0 && index < n &&
+           dvt_guard_read(&symbol, pool + g.vm->constant_pool_bytes + index * sizeof symbol, sizeof symbol) &&
            read_symbol(symbol & ~UINT64_C(1), cap, c, ret_n);
 }
 
@@ -161,9 +162,8 @@ static bool read_content(uintptr_t method, struct content *c)
     c->n = c->n_class = dvt_jvm_stable_length(c->text, c->n_class);
     if (!read_pool_symbol(pool, name, MAX_METHOD, c, &c->n_method))
         return false;
-    if (dvt_jvm_load(pool, g.vm->pool_source_file, &file) && file &&
-        !read_pool_symbol(pool, file, MAX_FILE, c, &c->n_file))
-        return false;
+    if (!dvt_jvm_load(pool, g.vm->pool_source_file, &file) || !read_pool_symbol(pool, file, MAX_FILE, c, &c->n_file))
+        c->n_file = 0; /* many classes made at run time have none */
     if (c->n_class == 0 || c->n_method == 0 || !read_lines(constant, c))
         return false;
     c->hash = hash_bytes(c->text, c->n);

@@ -137,6 +137,7 @@ static const struct want fields[] = {
     {"ConstMethod::_code_size", F(const_code_size), true, 0},
     {"ConstMethod::_name_index", F(const_name), true, 0},
     {"ConstantPool::_pool_holder", F(pool_holder), true, 8},
+    {"ConstantPool::_length", F(pool_length), true, 0},
     {"ConstantPool::_source_file_name_index", F(pool_source_file), false, 0},
     {"Klass::_name", F(klass_name), true, 8},
     {"Symbol::_length", F(symbol_length), true, 0},

@@ -32,7 +32,7 @@ struct dvt_jvm_vm {
     /* Method, ConstMethod, ConstantPool, Klass, Symbol */
     struct dvt_jvm_field method_const, method_access;
     struct dvt_jvm_field const_pool, const_size_words, const_flags, const_code_size, const_name;
-    struct dvt_jvm_field pool_holder, pool_source_file, klass_name, symbol_length, symbol_body;
+    struct dvt_jvm_field pool_holder, pool_length, pool_source_file, klass_name, symbol_length, symbol_body;
     /* Code heaps, and the flags of the command line */
     struct dvt_jvm_field heap_memory, heap_segmap, heap_log2_segment, space_low, space_high, space_high_boundary;
     struct dvt_jvm_field array_len, array_data, block_used;

@@ -20,6 +20,7 @@ enum {
     MAX_INLINED = 256,
     SCAN_WORDS = 64,        /* above a stub's stack pointer */
     SCAN_TRIES = 4,
+    MAX_MOVED_BYTES = 8192,
     KEYS = 1024,            /* PTHREAD_KEYS_MAX */
 };
 
@@ -319,29 +320,72 @@ static bool try_framed(struct walk *w, const struct dvt_jvm_blob *b)
     return b->frame_bytes && try_pushed(w, w->sp + (uintptr_t)b->frame_bytes - 16);
 }
 
-/* Near its entry and its return a compiled method has no frame: by the instructions that are about to run. */
-static bool from_compiled(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc)
+/* How far the prologue has come, by its instructions before pc: [push rbp;] sub rsp, N; [mov [rsp + N - 16], rbp]. */
+enum prologue { PROLOGUE_NOTHING, PROLOGUE_PUSHED, PROLOGUE_MADE, PROLOGUE_DONE };
+
+static enum prologue prologue_at(const struct dvt_jvm_blob *b, uintptr_t pc)
+{
+    uint8_t code[64] = {0}, next[4] = {0};
+    size_t n = pc - b->code < sizeof code ? pc - b->code : sizeof code;
+    if (!dvt_guard_read(code, pc - n, n) || !dvt_guard_read(next, pc, sizeof next))
+        return PROLOGUE_NOTHING;
+    for (size_t i = n; i-- > 0;) {
+        size_t left = n - i;
+        bool is_sub = left >= 4 && code[i] == 0x48 && (code[i + 1] == 0x83 || code[i + 1] == 0x81) && code[i + 2] == 0xEC;
+        if (is_sub && left >= (code[i + 1] == 0x83 ? 4u : 7u))
+            return next[0] == 0x48 && next[1] == 0x89 && (next[2] == 0x6C || next[2] == 0xAC) && next[3] == 0x24
+                       ? PROLOGUE_MADE
+                       : PROLOGUE_DONE;
+    }
+    return n && code[n - 1] == 0x55 ? PROLOGUE_PUSHED : PROLOGUE_NOTHING;
+}
+
+static bool from_prologue(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc)
+{
+    uintptr_t fp = (uintptr_t)w->regs[REG_RBP];
+    switch (prologue_at(b, pc)) {
+    case PROLOGUE_NOTHING: return try_return_at(w, w->sp, fp);
+    case PROLOGUE_PUSHED: return try_pushed(w, w->sp);
+    case PROLOGUE_MADE: return b->frame_bytes && try_return_at(w, w->sp + (uintptr_t)b->frame_bytes - 8, fp);
+    default: return try_framed(w, b);
+    }
+}
+
+/* pop rbp; then poll: cmp rsp, [r15 + n], ja; ret */
+static bool from_epilogue(struct walk *w, uintptr_t pc)
 {
     uint8_t code[3] = {0};
-    uintptr_t fp = (uintptr_t)w->regs[REG_RBP];
     dvt_guard_read(code, pc, sizeof code);
+    if (code[0] == 0x5D)
+        return try_pushed(w, w->sp);
     bool is_return = code[0] == 0xC3 || (code[0] == 0x0F && code[1] == 0x87) ||
                      (code[0] == 0x49 && code[1] == 0x3B && (code[2] == 0x67 || code[2] == 0xA7));
+    return is_return && try_return_at(w, w->sp, (uintptr_t)w->regs[REG_RBP]);
+}
+
+/* Some intrinsics move the stack pointer and keep the frame's below it (C2_MacroAssembler::string_indexof). */
+static bool try_saved_sp(struct walk *w, const struct dvt_jvm_blob *b)
+{
+    uintptr_t sp;
+    return b->frame_bytes && load(w, w->sp, &sp) && sp > w->sp && sp - w->sp <= MAX_MOVED_BYTES &&
+           try_pushed(w, sp + (uintptr_t)b->frame_bytes - 16);
+}
+
+/* Near its entry and its return a compiled method has no frame. */
+static bool from_compiled(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc)
+{
+    uintptr_t fp = (uintptr_t)w->regs[REG_RBP];
     bool is_entry = b->frame_complete < 0 || pc < b->code + (uintptr_t)b->frame_complete;
     keep_scopes(w, b, pc, true);
-    if (code[0] == 0x5D && try_pushed(w, w->sp)) /* pop rbp */
+    if ((is_entry && from_prologue(w, b, pc)) || from_epilogue(w, pc) || try_framed(w, b))
         return true;
-    if ((is_return || is_entry) && try_return_at(w, w->sp, fp))
-        return true;
-    if (is_entry && try_pushed(w, w->sp))
-        return true;
-    return try_framed(w, b) || try_return_at(w, w->sp, fp) || try_pushed(w, w->sp);
+    return try_return_at(w, w->sp, fp) || try_pushed(w, w->sp) || try_saved_sp(w, b);
 }
 
 /* Stubs keep what they need on the stack and seldom more than some words. */
-static bool scan(struct walk *w, uintptr_t from)
+static bool scan(struct walk *w, uintptr_t from, uintptr_t fp)
 {
-    uintptr_t pc, fp = (uintptr_t)w->regs[REG_RBP], below;
+    uintptr_t pc, below;
     int tries = 0;
     for (uintptr_t at = from; at < from + SCAN_WORDS * sizeof pc && tries < SCAN_TRIES && load(w, at, &pc); at += sizeof pc) {
         if (!can_return_to(pc))
@@ -366,7 +410,7 @@ static bool from_stub(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc
     /* An adapter between interpreted and compiled code has popped its return address; r13 is the caller's sp. */
     if (try_caller(w, (uintptr_t)w->regs[REG_RAX], (uintptr_t)w->regs[REG_R13], fp))
         return true;
-    return try_framed(w, b) || scan(w, w->sp);
+    return try_framed(w, b) || scan(w, w->sp, fp);
 }
 
 /* The code that makes a frame is through: the stack pointer is where the frame says its expressions begin. A native
@@ -425,7 +469,7 @@ static bool from_interpreter(struct walk *w, uintptr_t pc)
         return true;
     w->kept.n = 0;
     w->is_cut = false;
-    return scan(w, w->sp);
+    return scan(w, w->sp, fp);
 }
 
 static bool from_code(struct walk *w, uintptr_t pc)
@@ -445,6 +489,17 @@ static enum step from_native(struct walk *w, struct dvt_jvm_regs *r)
     return step == STEP_END ? up_native(w, r, true) : step;
 }
 
+/* C code may have been called by a stub without a frame, which called it from Java's own. */
+static bool climb_to(struct walk *w, struct dvt_jvm_regs r)
+{
+    struct dvt_jvm_blob b;
+    if (climb(w, r))
+        return true;
+    w->kept.n = 0;
+    w->is_cut = false;
+    return dvt_jvm_blob_find(vm, r.pc, &b) && b.kind == DVT_JVM_STUB && !b.frame_bytes && scan(w, r.sp, r.fp);
+}
+
 static int walk_all(struct walk *w, uintptr_t pc)
 {
     struct dvt_jvm_regs r = {pc, w->sp, (uintptr_t)w->regs[REG_RBP]};
@@ -455,7 +510,7 @@ static int walk_all(struct walk *w, uintptr_t pc)
     enum step step = dvt_jvm_is_code(vm, pc) ? from_anchor(w, w->thread + vm->thread_anchor.at, &r) : from_native(w, &r);
     if (step == STEP_END)
         return dvt_jvm_is_code(vm, pc) ? -DVT_STACK_WINDOW : -DVT_STACK_NO_THREAD_STATE;
-    return step == STEP_OK && climb(w, r) ? 0 : -DVT_STACK_WINDOW;
+    return step == STEP_OK && climb_to(w, r) ? 0 : -DVT_STACK_WINDOW;
 }
 
 static bool find_stack(struct walk *w)

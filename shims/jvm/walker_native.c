@@ -16,6 +16,7 @@ enum {
     MAX_FILES = 128,
     CURSOR_BYTES = 64,
     MAX_STATES = 8,
+    RED_ZONE = 128, /* what was popped lies there, and rules go on naming it; signal frames leave it alone (psABI 3.2.2) */
     REG_RBP = 6,
     REG_RSP = 7,
     REG_RA = 16,
@@ -165,6 +166,26 @@ static void skip_block(struct cursor *c)
         c->at += n;
 }
 
+/* The one expression that linkers write, for stubs of the procedure linkage table: they push once, at their byte 11
+ * (10 with branch tracking): rsp + 8 + ((rip & 15) >= 11) * 8. */
+static void cfa_expression(struct program *p, struct cursor *c)
+{
+    static const uint8_t plt[] = {0x77, 0x08, 0x80, 0x00, 0x3F, 0x1A, 0, 0x2A, 0x33, 0x24, 0x22};
+    uint64_t n = get_uleb(c);
+    uint8_t is_pushed_at = 0;
+    bool is_plt = n == sizeof plt;
+    for (uint64_t i = 0; i < n && !c->is_bad; i++) {
+        uint8_t b = get_u1(c);
+        if (i == 6)
+            is_pushed_at = (uint8_t)(b - 0x30); /* DW_OP_lit0 + n */
+        else if (is_plt)
+            is_plt = b == plt[i];
+    }
+    p->now.cfa_lost = !is_plt;
+    p->now.cfa_reg = REG_RSP;
+    p->now.cfa_offset = (p->pc & 15) >= is_pushed_at ? 16 : 8;
+}
+
 /* Instructions whose number is not in the low six bits of an opcode. */
 static void extended(struct program *p, struct cursor *c, uint8_t op)
 {
@@ -198,7 +219,7 @@ static void extended(struct program *p, struct cursor *c, uint8_t op)
     case 0x0D: p->now.cfa_reg = get_uleb(c); break;
     case 0x0E: p->now.cfa_offset = (int64_t)get_uleb(c); break;
     case 0x13: p->now.cfa_offset = get_sleb(c) * p->data_align; break;
-    case 0x0F: skip_block(c); p->now.cfa_lost = true; break;                       /* def_cfa_expression */
+    case 0x0F: cfa_expression(p, c); break;
     case 0x10: case 0x16: reg = get_uleb(c); skip_block(c); set_lost(p, reg); break;
     case 0x14: reg = get_uleb(c); get_uleb(c); set_lost(p, reg); break;            /* val_offset */
     case 0x15: reg = get_uleb(c); get_sleb(c); set_lost(p, reg); break;
@@ -339,7 +360,7 @@ enum dvt_jvm_native_step dvt_jvm_native_up(struct dvt_jvm_regs *regs, bool is_le
         return DVT_JVM_NATIVE_LOST;
     uintptr_t cfa = (r.cfa_reg == REG_RSP ? sp : regs->fp) + (uintptr_t)r.cfa_offset;
     if (cfa <= sp || !load_word(cfa - 8, sp, stack_end, &regs->pc) ||
-        (r.rbp_saved && !load_word(cfa + (uintptr_t)r.rbp_offset, sp, stack_end, &regs->fp)))
+        (r.rbp_saved && !load_word(cfa + (uintptr_t)r.rbp_offset, sp - RED_ZONE, stack_end, &regs->fp)))
         return DVT_JVM_NATIVE_LOST;
     if (r.rbp_lost)
         regs->fp = 0;

@@ -4,6 +4,8 @@
  */
 #include <CUnit/Basic.h>
 
+#include <sys/mman.h>
+
 #include "../../daemon/symbols.h"
 #include "victim_samples.h"
 
@@ -335,6 +337,32 @@ static void test_cpython_chain_shows_evaluation_and_counts_above_it(void)
     victim_free(&victim);
 }
 
+/* A compiler at run time has no file: the range told for it, and nothing else, says where managed frames begin. */
+static void test_code_without_a_file_in_the_told_range_is_where_managed_frames_begin(void)
+{
+    enum { BYTES = 1 << 16 };
+    uint8_t *code = mmap(NULL, BYTES, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_PTR_NOT_EQUAL_FATAL(code, MAP_FAILED);
+    uint64_t lo = (uint64_t)(uintptr_t)code, ips[] = {lo + 100};
+    struct process process = {0};
+    struct sample s = {.ips = ips, .n_ips = 1};
+    struct symbols_frame frames[MAX];
+    uint32_t above;
+    bool truncated;
+    CU_ASSERT_EQUAL_FATAL(procmap_new((uint32_t)getpid(), &process.map, NULL), 0);
+    CU_ASSERT_EQUAL(symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated), 1);
+    CU_ASSERT_EQUAL(above, 1);
+    process.eval_lo = lo + 101;
+    process.eval_hi = lo + BYTES;
+    symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated);
+    CU_ASSERT_EQUAL(above, 1);
+    process.eval_lo = lo + 100;
+    symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated);
+    CU_ASSERT_EQUAL(above, 0);
+    procmap_free(process.map);
+    munmap(code, BYTES);
+}
+
 /* Above the cap files are forgotten, and read again when asked for: the names stay the same, and old ones
  * stay valid. */
 static void test_above_the_cap_files_are_forgotten_and_read_again(void)
@@ -388,6 +416,7 @@ int main(void)
     CU_ADD_TEST(s, test_registers_of_no_user_context_give_no_native_frames);
     CU_ADD_TEST(s, test_context_markers_are_not_frames);
     CU_ADD_TEST(s, test_cpython_chain_shows_evaluation_and_counts_above_it);
+    CU_ADD_TEST(s, test_code_without_a_file_in_the_told_range_is_where_managed_frames_begin);
     CU_ADD_TEST(s, test_above_the_cap_files_are_forgotten_and_read_again);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

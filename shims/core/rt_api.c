@@ -30,6 +30,11 @@ const _Atomic uint32_t *dvt_rt_recording_word(void)
     return &dvt_recording;
 }
 
+const _Atomic uint32_t *dvt_rt_tick_unit_word(void)
+{
+    return &dvt_tick_unit;
+}
+
 struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)
 {
     if (!dvt_is_recording())

@@ -233,6 +233,36 @@ static void set_java(void)
     free(agent);
 }
 
+/* For NODE_OPTIONS: what is between double quotes is one word, with backslashes before quotes and backslashes. */
+static char *quoted(const char *path)
+{
+    char *text = alloc_bytes(2 * strlen(path) + 3), *p = text;
+    *p++ = '"';
+    for (; *path; path++) {
+        if (*path == '"' || *path == '\\') {
+            *p++ = '\\';
+        }
+        *p++ = *path;
+    }
+    *p = '"';
+    return text;
+}
+
+/* NODE_PATH, which is searched last, is for programs that call require("dovetail"). */
+static void set_node(void)
+{
+    char *package = places_node_package();
+    if (package) {
+        char *path = quoted(package), *option = alloc_printf("--require %s", path);
+        prepend("NODE_OPTIONS", option, " ");
+        *strrchr(package, '/') = 0;
+        prepend("NODE_PATH", package, ":");
+        free(option);
+        free(path);
+    }
+    free(package);
+}
+
 static void set_environment(const struct request *r, const struct session *s)
 {
     char *python = places_python_auto();
@@ -245,6 +275,7 @@ static void set_environment(const struct request *r, const struct session *s)
     }
     free(python);
     set_java();
+    set_node();
 }
 
 static int profile(const struct request *r)
@@ -320,13 +351,14 @@ const struct command cmd_run = {
     .summary = "profile a program and its children, then a summary",
     .details = "Uses the daemon that runs here (DOVETAIL_SOCKET, or the usual places); without one, or with "
                "-o, --hz or\n"
-               "--event, a private one. Python and Java programs need no change (a JVM tells on standard error "
-               "that it\n"
-               "picked up JAVA_TOOL_OPTIONS). The exit code is the program's (128 + signal;\n"
+               "--event, a private one. Python, Java and Node.js programs need no change (a JVM tells on "
+               "standard error\n"
+               "that it picked up JAVA_TOOL_OPTIONS). The exit code is the program's (128 + signal;\n"
                "127: not found); the summary goes to standard error.",
     .examples = "  dovetail run -- python app.py\n"
                 "  dovetail run -o ./store --hz 999 --service shop -- gunicorn app:app\n"
-                "  dovetail run -- java -jar app.jar",
+                "  dovetail run -- java -jar app.jar\n"
+                "  dovetail run -- node server.js",
     .options = options,
     .run = run,
 };

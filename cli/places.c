@@ -57,3 +57,8 @@ char *places_jvm_agent(void)
 {
     return find("../lib/libdovetail_jvm.so", "../" DOVETAIL_LIBDIR "/libdovetail_jvm.so");
 }
+
+char *places_node_package(void)
+{
+    return find("../lib/node/dovetail", "../" DOVETAIL_LIBDIR "/dovetail/node/dovetail");
+}

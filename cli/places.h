@@ -11,5 +11,7 @@ char *places_daemon(void);
 char *places_python_auto(void);
 /* The JVM's agent, or NULL if there is none. The caller frees. */
 char *places_jvm_agent(void);
+/* The folder of the npm package "dovetail", or NULL if there is none. The caller frees. */
+char *places_node_package(void);
 
 #endif

@@ -1,0 +1,77 @@
+/*
+ * addon: the native module. Loading it defines the functions for one environment (the main thread or a worker);
+ * start() connects the process to the daemon, once. What fails is told by start()'s text, never by an exception.
+ */
+#include "lane.h"
+#include "napi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct dvt_runtime runtime = {.runtime = "node"};
+static char runtime_version[32], program[256];
+
+static napi_value text(napi_env env, const char *s)
+{
+    napi_value v = NULL;
+    (void)napi_create_string_utf8(env, s, NAPI_AUTO_LENGTH, &v); /* undefined on failure */
+    return v;
+}
+
+static void set_version(napi_env env)
+{
+    const napi_node_version *v;
+    if (napi_get_node_version(env, &v) == napi_ok)
+        snprintf(runtime_version, sizeof runtime_version, "%u.%u.%u", v->major, v->minor, v->patch);
+    runtime.runtime_version = runtime_version;
+}
+
+/* start(program): undefined, or why the shim is inert. Environments start one after the other: modules are loaded under
+ * Node's lock, and a worker's parent has started. */
+static napi_value start(napi_env env, napi_callback_info info)
+{
+    napi_value argv[1];
+    size_t argc = 1, n;
+    if (!runtime.runtime_version) {
+        set_version(env);
+        if (napi_get_cb_info(env, info, &argc, argv, NULL, NULL) == napi_ok && argc == 1 &&
+            napi_get_value_string_utf8(env, argv[0], program, sizeof program, &n) == napi_ok && n > 0)
+            runtime.program = program;
+    }
+    if (dvt_rt_start(NULL, &runtime) == 0)
+        return NULL;
+    return text(env, errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
+}
+
+static napi_value stop(napi_env env, napi_callback_info info)
+{
+    (void)env;
+    (void)info;
+    dvt_stop(500);
+    return NULL;
+}
+
+static napi_value active(napi_env env, napi_callback_info info)
+{
+    napi_value v = NULL;
+    (void)info;
+    (void)napi_get_boolean(env, dvt_rt_active(), &v); /* undefined, which is false, on failure */
+    return v;
+}
+
+static napi_value last_error(napi_env env, napi_callback_info info)
+{
+    (void)info;
+    return text(env, dvt_last_error());
+}
+
+NAPI_MODULE_INIT()
+{
+    const struct dvt_node_function functions[] = {
+        {"start", start}, {"stop", stop}, {"active", active}, {"error", last_error}};
+    if (dvt_node_lane_define(env, exports) != napi_ok ||
+        dvt_node_functions(env, exports, functions, sizeof functions / sizeof *functions) != napi_ok)
+        (void)napi_throw_error(env, NULL, "no memory, or two environments on one thread");
+    return exports;
+}

@@ -1,0 +1,97 @@
+/*
+ * hooks: tells lane.js when the current context changes. Callbacks begin and end by async_hooks' before and after;
+ * in between, OpenTelemetry's AsyncLocalStorage changes by its run and enterWith, which are wrapped on that one instance.
+ * OpenTelemetry's API keeps its context manager in a global; an accessor there tells when it comes.
+ */
+'use strict';
+
+const {createHook, AsyncResource} = require('async_hooks');
+const lane = require('./lane.js');
+const {ofContext} = require('./mark.js');
+const own = require('./own.js');
+
+const API = Symbol.for('opentelemetry.js.api.1');
+const HAS_FRAMES = +process.versions.node.split('.')[0] >= 24 ||
+  process.execArgv.concat((process.env.NODE_OPTIONS || '').split(' ')).includes('--experimental-async-context-frame');
+
+let storage = null; // OpenTelemetry's AsyncLocalStorage
+let manager = null;
+
+/* The mark of what is current now, by OpenTelemetry and by own scopes: the innermost of both. */
+function markNow() {
+  const mark = storage !== null ? ofContext(storage.getStore()) : null;
+  return own.isUsed() ? own.inner(mark) : mark;
+}
+
+/* ---- callbacks ---- */
+
+function before(id) {
+  lane.enter(markNow(), id);
+}
+
+/* On AsyncContextFrame `before` runs before the resource's context is there. */
+function wrapRunInAsyncScope() {
+  const original = AsyncResource.prototype.runInAsyncScope;
+  AsyncResource.prototype.runInAsyncScope = function runInAsyncScope(fn, thisArg, ...args) {
+    return original.call(this, function(...inner) {
+      lane.change(markNow());
+      return Reflect.apply(fn, this, inner);
+    }, thisArg, ...args);
+  };
+}
+
+/* ---- OpenTelemetry ---- */
+
+function bind(contextManager) {
+  const als = contextManager && contextManager._asyncLocalStorage;
+  if (!als || typeof als.run !== 'function' || manager === contextManager) return;
+  const {run, enterWith} = als;
+  als.run = function(store, fn, ...args) {
+    const level = lane.level();
+    lane.enter(own.isUsed() ? own.inner(ofContext(store)) : ofContext(store), lane.SYNC);
+    try {
+      return run.call(this, store, fn, ...args);
+    } finally {
+      lane.leaveTo(level);
+    }
+  };
+  als.enterWith = function(store) {
+    enterWith.call(this, store);
+    changed();
+  };
+  manager = contextManager;
+  storage = als;
+}
+
+/* enterWith outside of all callbacks lasts until the main script ends. */
+function changed() {
+  if (lane.level() === 0) process.nextTick(() => lane.level() <= 1 && lane.restart());
+  lane.change(markNow());
+}
+
+/* Makes object[key] an accessor that tells of each value set. */
+function watch(object, key, told) {
+  let value = object[key];
+  if (value !== undefined) told(value);
+  Object.defineProperty(object, key, {
+    configurable: true,
+    enumerable: true,
+    get: () => value,
+    set(v) {
+      value = v;
+      told(v);
+    },
+  });
+}
+
+function watchApi(api) {
+  if (api && typeof api === 'object' && !Object.getOwnPropertyDescriptor(api, 'context')?.get) watch(api, 'context', bind);
+}
+
+function install() {
+  watch(globalThis, API, watchApi);
+  if (HAS_FRAMES) wrapRunInAsyncScope();
+  createHook({before, after: lane.leave}).enable();
+}
+
+module.exports = {install, markNow, isBound: () => storage !== null};

@@ -1,0 +1,44 @@
+/*
+ * start: loads the native part, connects, and hooks this thread. All that may fail is told by status().
+ */
+'use strict';
+
+const path = require('path');
+const {Table} = require('./table.js');
+const lane = require('./lane.js');
+const hooks = require('./hooks.js');
+const own = require('./own.js');
+
+const MINIMUM = 18;
+
+function load() {
+  try {
+    return require('../dovetail.node');
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    return require('../build/Release/dovetail.node'); // by node-gyp
+  }
+}
+
+if (+process.versions.node.split('.')[0] < MINIMUM) throw new Error(`Node.js ${process.version} is too old`);
+const native = load();
+const failure = native.start(path.basename(process.argv[1] || process.execPath));
+if (failure === undefined) {
+  lane.start(native, new Table(native.state));
+  hooks.install();
+}
+
+module.exports = {
+  scope: own.scope,
+  label: own.label,
+  traceparent: own.traceparent,
+  status: () => ({
+    enabled: failure === undefined,
+    active: native.active(),
+    error: failure || native.error(),
+    opentelemetry: hooks.isBound(),
+    resyncs: lane.counts.resyncs,
+    misuse: own.counts.misuse,
+  }),
+  _current: native.current,
+};

@@ -8,65 +8,80 @@
 
 /* Ids are a thread's random base plus the scope's number times an odd constant (a Weyl sequence): as good as random for being
  * distinct, for two instructions. The part that varies comes first, so that short prefixes tell traces apart. */
-static inline uint64_t weyl(const struct dvt_slot *s)
+static inline uint64_t weyl(const struct dvt_opening *o)
 {
-    return dvt_next_serial(s) * 0x9e3779b97f4a7c15u;
+    return o->serial * 0x9e3779b97f4a7c15u;
 }
 
-static inline void new_trace(const struct dvt_slot *s, struct dvt_frame *f)
+static inline void new_trace(const struct dvt_opening *o)
 {
-    uint64_t id[2] = {s->id_base[0] + weyl(s), s->id_base[1]};
-    memcpy(f->trace.b, id, sizeof id);
+    uint64_t id[2] = {o->slot->id_base[0] + weyl(o), o->slot->id_base[1]};
+    memcpy(o->frame->trace.b, id, sizeof id);
 }
 
-static inline void new_span(const struct dvt_slot *s, struct dvt_frame *f)
+static inline void new_span(const struct dvt_opening *o)
 {
-    uint64_t id = s->id_base[2] + weyl(s);
+    uint64_t id = o->slot->id_base[2] + weyl(o);
     id += id == 0;
-    memcpy(f->span.b, &id, sizeof id);
+    memcpy(o->frame->span.b, &id, sizeof id);
 }
 
-static void inherit(struct dvt_frame *f)
+static inline void inherit(struct dvt_opening *o)
 {
-    const struct dvt_frame *outer = f - 1;
-    f->trace = outer->trace;
-    f->parent_span = outer->span;
-    f->flags |= outer->flags & DVT_SCOPE_UNSAMPLED;
+    struct dvt_frame *f = o->frame;
+    f->trace = f[-1].trace;
+    f->parent_span = f[-1].span;
+    o->flags |= f[-1].flags & DVT_SCOPE_UNSAMPLED;
 }
 
-static void explicit_trace(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+/* Where the caller gives none: the enclosing scope's, else a new trace. */
+static inline void own_context(struct dvt_opening *o)
 {
+    if (o->parent_serial) {
+        inherit(o);
+    } else {
+        new_trace(o);
+        o->frame->parent_span = (struct dvt_span_id){0};
+        o->flags |= DVT_SCOPE_ROOT;
+    }
+}
+
+static void explicit_trace(struct dvt_opening *o, const struct dvt_scope_args *a)
+{
+    struct dvt_frame *f = o->frame;
     memcpy(f->trace.b, a->trace_id, sizeof f->trace.b);
-    if (f > s->frames && memcmp(f[-1].trace.b, f->trace.b, sizeof f->trace.b) == 0)
-        inherit(f);
+    if (o->parent_serial && memcmp(f[-1].trace.b, f->trace.b, sizeof f->trace.b) == 0)
+        inherit(o);
 }
 
-static bool remote_parent(struct dvt_slot *s, struct dvt_frame *f, const char *traceparent)
+static bool remote_parent(struct dvt_opening *o, const char *traceparent)
 {
     uint8_t flags;
     size_t n = strnlen(traceparent, 256);
-    if (dvt_traceparent_parse(traceparent, n, &f->trace, &f->parent_span, &flags) != 0) {
-        dvt_count(&s->n.traceparents_bad);
+    if (dvt_traceparent_parse(traceparent, n, &o->frame->trace, &o->frame->parent_span, &flags) != 0) {
+        dvt_count(&o->slot->n.traceparents_bad);
         return false;
     }
-    f->flags |= DVT_SCOPE_REMOTE_PARENT | (flags & 1 ? 0 : DVT_SCOPE_UNSAMPLED);
+    o->flags |= DVT_SCOPE_REMOTE_PARENT | (flags & 1 ? 0 : DVT_SCOPE_UNSAMPLED);
     return true;
 }
 
 /* Trace and parent as the caller says. */
-static __attribute__((noinline)) void given_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+static void given_context(struct dvt_opening *o, const struct dvt_scope_args *a)
 {
-    bool remote = a->traceparent && remote_parent(s, f, a->traceparent);
+    struct dvt_frame *f = o->frame;
+    f->parent_span = (struct dvt_span_id){0};
+    bool remote = a->traceparent && remote_parent(o, a->traceparent);
     if (!remote && a->trace_id)
-        explicit_trace(s, f, a);
-    else if (!remote && f->parent_serial)
-        inherit(f);
+        explicit_trace(o, a);
+    else if (!remote && o->parent_serial)
+        inherit(o);
     else if (!remote)
-        new_trace(s, f);
+        new_trace(o);
     if (!remote && a->parent_span_id)
         memcpy(f->parent_span.b, a->parent_span_id, sizeof f->parent_span.b);
-    else if (!remote && !f->parent_serial)
-        f->flags |= DVT_SCOPE_ROOT;
+    else if (!remote && !o->parent_serial)
+        o->flags |= DVT_SCOPE_ROOT;
     if (a->span_id)
         memcpy(f->span.b, a->span_id, sizeof f->span.b);
 }
@@ -74,31 +89,6 @@ static __attribute__((noinline)) void given_context(struct dvt_slot *s, struct d
 static inline bool gives_context(const struct dvt_scope_args *a)
 {
     return (uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id | (uintptr_t)a->parent_span_id;
-}
-
-/* Trace, span and parent where the caller gives none: the enclosing scope's, else a new trace. */
-static inline void own_context(struct dvt_slot *s, struct dvt_frame *f)
-{
-    if (f->parent_serial) {
-        inherit(f);
-    } else {
-        new_trace(s, f);
-        f->parent_span = (struct dvt_span_id){0};
-        f->flags |= DVT_SCOPE_ROOT;
-    }
-}
-
-/* Trace, span, parent and flags: traceparent, else the given ids, else its own. */
-static inline void set_context(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
-{
-    new_span(s, f);
-    f->flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
-    if (gives_context(a)) {
-        f->parent_span = (struct dvt_span_id){0};
-        given_context(s, f, a);
-    } else {
-        own_context(s, f);
-    }
 }
 
 static void keep_text(struct dvt_slot *s, const char *name)
@@ -109,22 +99,16 @@ static void keep_text(struct dvt_slot *s, const char *name)
                   (struct dvt_str){name, dvt_utf8_cut(name, n, DVT_MAX_NAME)});
 }
 
-static __attribute__((noinline)) void name_by_text(struct dvt_slot *s, struct dvt_frame *f, const char *name)
+static void set_name(struct dvt_opening *o, const struct dvt_scope_args *a)
 {
-    f->name = dvt_name(name);
-    if (!f->name)
-        keep_text(s, name);
+    o->frame->name = a->interned ? a->interned : a->name ? dvt_name(a->name) : NULL;
+    if (!o->frame->name && a->name)
+        keep_text(o->slot, a->name);
 }
 
-static inline void set_name(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
+static void add_links(struct dvt_opening *o, const struct dvt_scope_args *a)
 {
-    f->name = a->interned;
-    if (!f->name && a->name)
-        name_by_text(s, f, a->name);
-}
-
-static void add_links(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
-{
+    struct dvt_slot *s = o->slot;
     size_t n = a->n_links < DVT_MAX_LINKS ? a->n_links : DVT_MAX_LINKS;
     for (size_t i = 0; i < n; i++) {
         struct dvt_trace_id trace;
@@ -135,40 +119,56 @@ static void add_links(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_
             dvt_count(&s->n.traceparents_bad);
             continue;
         }
-        dvt_arena_add(s, dvt_depth(s), DVT_BLOB_LINK, (struct dvt_str){"", 0},
+        dvt_arena_add(s, o->depth, DVT_BLOB_LINK, (struct dvt_str){"", 0},
                       (struct dvt_str){(const char *)trace.b, sizeof trace.b});
-        f->flags |= DVT_SCOPE_SHARED;
+        o->flags |= DVT_SCOPE_SHARED;
     }
     if (a->n_links > n)
         dvt_count(&s->n.labels_cut);
-}
-
-static __attribute__((noinline)) void add_extras(struct dvt_slot *s, struct dvt_frame *f, const struct dvt_scope_args *a)
-{
-    for (size_t i = 0; i < a->n_labels; i++)
-        dvt_arena_label(s, dvt_depth(s), a->labels[i].key, a->labels[i].value);
-    if (a->n_links)
-        add_links(s, f, a);
 }
 
 /* Any scope on any thread. */
 static __attribute__((noinline)) struct dvt_scope open_any(const struct dvt_scope_args *a)
 {
     struct dvt_slot *s = dvt_enter();
-    if (DVT_UNLIKELY(!s))
+    if (!s)
         return (struct dvt_scope){0};
-    struct dvt_frame *f = dvt_frame_begin(s);
-    if (DVT_UNLIKELY(!f))
+    struct dvt_opening o = dvt_frame_begin(s);
+    if (!o.frame)
         return (struct dvt_scope){s, DVT_SERIAL_OVERFLOW};
-    set_context(s, f, a);
-    set_name(s, f, a);
-    if (a->n_labels | a->n_links)
-        add_extras(s, f, a);
-    return dvt_frame_publish(s, f);
+    o.flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
+    new_span(&o);
+    if (gives_context(a))
+        given_context(&o, a);
+    else
+        own_context(&o);
+    set_name(&o, a);
+    for (size_t i = 0; i < a->n_labels; i++)
+        dvt_arena_label(s, o.depth, a->labels[i].key, a->labels[i].value);
+    if (a->n_links)
+        add_links(&o, a);
+    return dvt_frame_publish(&o);
+}
+
+static inline struct dvt_scope open_plain(struct dvt_opening o, const struct dvt_scope_args *a)
+{
+    o.flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
+    new_span(&o);
+    own_context(&o);
+    o.frame->name = a->interned;
+    return dvt_frame_publish(&o);
+}
+
+/* Nothing but the arguments need outlive the clock's read. */
+static __attribute__((noinline)) struct dvt_scope open_by_clock(const struct dvt_scope_args *a)
+{
+    dvt_root_opening(dvt_tls_slot);
+    uint64_t now_ns = dvt_now_ns();
+    return open_plain(dvt_frame_next(dvt_tls_slot, now_ns, 0), a);
 }
 
 /* What most scopes are: an interned name or none, no context given, no labels, on a thread about which nothing is unusual. It calls
- * nothing but its stand-in, in place of returning, so that no register need be saved. */
+ * nothing but its stand-ins, in place of returning, so that no register need be saved. */
 struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
 {
     static const struct dvt_scope_args none;
@@ -178,12 +178,9 @@ struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
     struct dvt_slot *s = dvt_tls_slot;
     if (DVT_UNLIKELY(!dvt_is_plain(s) || gives_context(a) || (a->n_labels | a->n_links) || (!a->interned && a->name)))
         return open_any(a);
-    struct dvt_frame *f = dvt_frame_begin_ticks(s);
-    new_span(s, f);
-    f->flags |= a->always ? DVT_SCOPE_ALWAYS : 0;
-    own_context(s, f);
-    f->name = a->interned;
-    return dvt_frame_publish(s, f);
+    if (DVT_UNLIKELY(!dvt_tick_is_used()))
+        return open_by_clock(a);
+    return open_plain(dvt_frame_begin_plain(s), a);
 }
 
 /* ---- closing ---- */

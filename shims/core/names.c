@@ -12,18 +12,41 @@ static _Atomic uint32_t n_names;
 static struct dvt_name *_Atomic buckets[BUCKETS];
 static _Atomic uint32_t filled[DVT_MAX_NAMES]; /* set once names[i] can be read by id */
 
-static uint32_t hash_of(const char *p, size_t n)
+/* Names are short: their bytes by eights are read in place, without calls. n <= 8: overlapping loads that hold all bytes. */
+static inline uint64_t up_to_8(const char *p, size_t n)
 {
-    uint64_t h = 0x9e3779b97f4a7c15u ^ n, x;
-    for (; n >= 8; p += 8, n -= 8) {
+    uint64_t x;
+    uint32_t lo, hi;
+    if (n == 8) {
         memcpy(&x, p, 8);
-        h = (h ^ x) * 0xff51afd7ed558ccdu;
+        return x;
+    }
+    if (n >= 4) {
+        memcpy(&lo, p, 4);
+        memcpy(&hi, p + n - 4, 4);
+        return lo | (uint64_t)hi << 32;
+    }
+    const uint8_t *b = (const uint8_t *)p;
+    return n ? b[0] | (uint64_t)b[n / 2] << 8 | (uint64_t)b[n - 1] << 16 : 0;
+}
+
+static inline uint32_t hash_of(const char *p, size_t n)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u ^ n;
+    for (; n > 8; p += 8, n -= 8) {
+        h = (h ^ up_to_8(p, 8)) * 0xff51afd7ed558ccdu;
         h ^= h >> 32;
     }
-    x = 0;
-    memcpy(&x, p, n);
-    h = (h ^ x) * 0xff51afd7ed558ccdu;
+    h = (h ^ up_to_8(p, n)) * 0xff51afd7ed558ccdu;
     return (uint32_t)(h ^ (h >> 29));
+}
+
+static inline bool is_same(const char *a, const char *b, size_t n)
+{
+    for (; n > 8; a += 8, b += 8, n -= 8)
+        if (up_to_8(a, 8) != up_to_8(b, 8))
+            return false;
+    return up_to_8(a, n) == up_to_8(b, n);
 }
 
 static struct dvt_name *new_name(const char *p, size_t n, uint32_t hash)
@@ -57,7 +80,7 @@ const struct dvt_name *dvt_name_intern(const char *p, size_t n)
             if (atomic_compare_exchange_strong_explicit(b, &there, mine, memory_order_acq_rel, memory_order_acquire))
                 return mine;
         }
-        if (there->hash == hash && there->n == n && memcmp(there->text, p, n) == 0)
+        if (there->hash == hash && there->n == n && is_same(there->text, p, n))
             return there;
     }
     return NULL;

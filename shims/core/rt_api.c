@@ -4,20 +4,25 @@
 #include "arena.h"
 #include "scope.h"
 
-static __attribute__((noinline)) struct dvt_scope open_scope(const struct dvt_rt_open *a)
+static inline struct dvt_scope open_frame(struct dvt_opening o, const struct dvt_rt_open *a)
+{
+    o.frame->trace = a->trace;
+    o.frame->span = a->span;
+    o.frame->parent_span = a->parent_span;
+    o.frame->name = a->name;
+    o.flags |= a->flags & ~(uint32_t)DVT_F_INTERNAL;
+    return dvt_frame_publish(&o);
+}
+
+static __attribute__((noinline)) struct dvt_scope open_any(const struct dvt_rt_open *a)
 {
     struct dvt_slot *s = dvt_enter();
-    if (DVT_UNLIKELY(!s))
+    if (!s)
         return (struct dvt_scope){0};
-    struct dvt_frame *f = dvt_frame_begin(s);
-    if (DVT_UNLIKELY(!f))
+    struct dvt_opening o = dvt_frame_begin(s);
+    if (!o.frame)
         return (struct dvt_scope){s, DVT_SERIAL_OVERFLOW};
-    f->trace = a->trace;
-    f->span = a->span;
-    f->parent_span = a->parent_span;
-    f->flags |= a->flags & ~(uint32_t)DVT_F_INTERNAL;
-    f->name = a->name;
-    return dvt_frame_publish(s, f);
+    return open_frame(o, a);
 }
 
 void *dvt_rt_slot(void)
@@ -35,11 +40,15 @@ const _Atomic uint32_t *dvt_rt_tick_unit_word(void)
     return &dvt_tick_unit;
 }
 
+/* As dvt_scope_open. */
 struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)
 {
     if (!dvt_is_recording())
         return (struct dvt_scope){0};
-    return open_scope(args);
+    struct dvt_slot *s = dvt_tls_slot;
+    if (DVT_UNLIKELY(!dvt_is_plain(s) || !dvt_tick_is_used()))
+        return open_any(args);
+    return open_frame(dvt_frame_begin_plain(s), args);
 }
 
 static bool close_slow(struct dvt_scope h, const struct dvt_name *name)

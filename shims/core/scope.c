@@ -21,11 +21,10 @@ struct dvt_slot *dvt_enter_slow(void)
     return s;
 }
 
-struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s)
+void dvt_scope_overflow(struct dvt_slot *s)
 {
     s->overflow++;
     dvt_count(&s->n.misuse_depth);
-    return NULL;
 }
 
 int dvt_scope_find(const struct dvt_slot *s, uint64_t serial)

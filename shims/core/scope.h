@@ -15,7 +15,7 @@
 
 #define DVT_SERIAL_OVERFLOW (UINT64_C(1) << 63) /* handle of a scope beyond DVT_MAX_DEPTH */
 
-struct dvt_frame *dvt_scope_overflow(struct dvt_slot *s);
+void dvt_scope_overflow(struct dvt_slot *s);
 void dvt_scope_take_remote(struct dvt_slot *s);
 /* Index of the open frame with this serial, or -1. */
 int dvt_scope_find(const struct dvt_slot *s, uint64_t serial);
@@ -65,46 +65,56 @@ static inline uint64_t dvt_next_serial(const struct dvt_slot *s)
     return atomic_load_explicit(&s->serial, memory_order_relaxed) + 1;
 }
 
-/* Whether dvt_frame_begin_ticks may be called: nothing is unusual about the thread. */
+/* A scope that is being opened: what is not yet in its frame, so that it can stay in registers. */
+struct dvt_opening {
+    struct dvt_slot *slot;
+    struct dvt_frame *frame; /* the caller fills trace, span, parent_span and name; NULL: too many are open */
+    uint64_t serial, parent_serial, start;
+    uint32_t depth, flags; /* flags: the unit of start, and what the caller adds */
+};
+
+/* Whether the thread's next scope may be opened by dvt_frame_begin_plain: nothing is unusual about it. */
 static inline bool dvt_is_plain(const struct dvt_slot *s)
 {
-    return s && !atomic_load_explicit(&s->remote_pending, memory_order_relaxed) && dvt_depth(s) < DVT_MAX_DEPTH &&
-           dvt_tick_is_used();
+    return s && !atomic_load_explicit(&s->remote_pending, memory_order_relaxed) && dvt_depth(s) < DVT_MAX_DEPTH;
 }
 
-/* The next frame, empty but for its numbers. The time is read after root_head says OPENING: see dvt_frame_publish. */
-static inline struct dvt_frame *dvt_frame_next(struct dvt_slot *s)
+/* Before the start is read: see dvt_frame_publish. */
+static inline void dvt_root_opening(struct dvt_slot *s)
 {
-    struct dvt_frame *f = &s->frames[dvt_depth(s)];
-    if (f == s->frames)
+    if (dvt_depth(s) == 0)
         atomic_store_explicit(&s->root_head, DVT_ROOT_OPENING, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    f->arena_at = s->arena_top;
-    f->parent_serial = f > s->frames ? f[-1].serial : 0;
-    f->serial = dvt_next_serial(s);
-    return f;
 }
 
-/* Starts opening a scope, with the time and its unit in the frame's flags, where the caller adds its own. */
-static inline struct dvt_frame *dvt_frame_begin_ticks(struct dvt_slot *s)
+static inline struct dvt_opening dvt_frame_next(struct dvt_slot *s, uint64_t start, uint32_t unit)
 {
-    struct dvt_frame *f = dvt_frame_next(s);
-    f->start = dvt_tick_read();
-    f->flags = DVT_F_TICKS;
-    return f;
+    struct dvt_opening o = {.slot = s, .serial = dvt_next_serial(s), .start = start, .depth = dvt_depth(s), .flags = unit};
+    o.frame = &s->frames[o.depth];
+    __asm__("" : "+r"(o.frame)); /* its address is computed once */
+    o.frame->arena_at = s->arena_top;
+    o.parent_serial = o.depth ? o.frame[-1].serial : 0;
+    return o;
 }
 
-/* The same for any thread and any clock; NULL if the stack is full, which is counted. */
-static inline struct dvt_frame *dvt_frame_begin(struct dvt_slot *s)
+/* Starts opening a scope of a plain thread, where ticks are in use. */
+static inline struct dvt_opening dvt_frame_begin_plain(struct dvt_slot *s)
 {
-    if (DVT_UNLIKELY(dvt_depth(s) >= DVT_MAX_DEPTH))
-        return dvt_scope_overflow(s);
+    dvt_root_opening(s);
+    return dvt_frame_next(s, dvt_tick_read(), DVT_F_TICKS);
+}
+
+/* The same for any thread and any clock. Counts what is too deep. */
+static inline struct dvt_opening dvt_frame_begin(struct dvt_slot *s)
+{
+    if (dvt_depth(s) >= DVT_MAX_DEPTH) {
+        dvt_scope_overflow(s);
+        return (struct dvt_opening){.slot = s};
+    }
     if (dvt_tick_is_used())
-        return dvt_frame_begin_ticks(s);
-    struct dvt_frame *f = dvt_frame_next(s);
-    f->start = dvt_now_ns();
-    f->flags = 0;
-    return f;
+        return dvt_frame_begin_plain(s);
+    dvt_root_opening(s);
+    return dvt_frame_next(s, dvt_now_ns(), 0);
 }
 
 /* Reads the ring's head with the epoch it belongs to. The sender takes a ring's pointer away before it stores the next
@@ -130,27 +140,40 @@ static inline void dvt_root_publish(struct dvt_slot *s, const struct dvt_frame *
     atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
 }
 
+/* The head for the fast ways, with the epoch's word as it was before it was read. A word that is out of date is found to be so
+ * at the close, where the frame's is compared with it. */
+static inline uint64_t dvt_glance_at_head(const struct dvt_slot *s, uint32_t *ret_epoch_word)
+{
+    *ret_epoch_word = atomic_load_explicit(&s->epoch_word, memory_order_acquire);
+    const _Atomic uint64_t *p = atomic_load_explicit(&s->head_ptr, memory_order_acquire);
+    return atomic_load_explicit(p, memory_order_acquire);
+}
+
 /*
- * Publishes a filled frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by interrupts of
+ * Publishes a frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by interrupts of
  * this thread, so "OPENING" is stored before any sample that the head loaded here does not count yet. The sender loads
  * data_head first and root_head second; if it sees such a sample it also sees OPENING or what followed.
  */
-static inline struct dvt_scope dvt_frame_publish(struct dvt_slot *s, struct dvt_frame *f)
+static inline struct dvt_scope dvt_frame_publish(const struct dvt_opening *o)
 {
+    struct dvt_slot *s = o->slot;
+    struct dvt_frame *f = o->frame;
     uint32_t word;
-    bool stable;
+    f->serial = o->serial;
+    f->parent_serial = o->parent_serial;
+    f->start = o->start;
+    f->flags = o->flags;
     atomic_signal_fence(memory_order_seq_cst);
-    f->head_open = dvt_read_head(s, &word, &stable);
+    f->head_open = dvt_glance_at_head(s, &word);
     f->epoch = word & ~DVT_EPOCH_PENDING;
     f->drop_word = word;
-    if (DVT_UNLIKELY((word & DVT_EPOCH_PENDING) || (f->flags & DVT_SCOPE_ALWAYS) || !stable))
+    if (DVT_UNLIKELY((word & DVT_EPOCH_PENDING) || (o->flags & DVT_SCOPE_ALWAYS)))
         f->drop_word = 0;
-    uint64_t serial = dvt_next_serial(s);
-    atomic_store_explicit(&s->serial, serial, memory_order_relaxed);
-    atomic_store_explicit(&s->depth, (uint32_t)(f - s->frames) + 1, memory_order_release); /* for the handler */
-    if (f == s->frames)
+    atomic_store_explicit(&s->serial, o->serial, memory_order_relaxed);
+    atomic_store_explicit(&s->depth, o->depth + 1, memory_order_release); /* for the handler */
+    if (o->depth == 0)
         dvt_root_publish(s, f);
-    return (struct dvt_scope){s, serial};
+    return (struct dvt_scope){s, o->serial};
 }
 
 /* Removes the innermost frame. What it published in the ring is visible before root_head says that nothing is open. */
@@ -176,15 +199,15 @@ static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name
 {
     struct dvt_slot *s = h.thread;
     uint32_t depth, word;
-    bool stable;
     if (s != dvt_tls_slot || !s || atomic_load_explicit(&s->remote_pending, memory_order_relaxed))
         return false;
     depth = dvt_depth(s);
     struct dvt_frame *f = &s->frames[depth - 1];
+    __asm__("" : "+r"(f)); /* its address is computed once */
     if (depth == 0 || f->serial != h.serial)
         return false;
-    uint64_t head = dvt_read_head(s, &word, &stable);
-    if (head != f->head_open || word != f->drop_word || !stable)
+    uint64_t head = dvt_glance_at_head(s, &word);
+    if (head != f->head_open || word != f->drop_word)
         return false;
     /* A sample since then may have had the handler announce the scope: what was announced must be told again. */
     atomic_store_explicit(&s->depth, depth - 1, memory_order_relaxed);

@@ -53,7 +53,7 @@ enum {
 
 /*
  * One open scope; 128 bytes, two cache lines, so that its index is a shift. A runtime may write frames from its own code (the
- * steps of dvt_frame_begin and dvt_frame_publish, in scope.h), so the layout is held by assertions below. Times say
+ * steps of dvt_frame_begin_plain and dvt_frame_publish, in scope.h), so the layout is held by assertions below. Times say
  * their unit: a writer that has read the clock leaves DVT_F_TICKS clear, and DVT_EPOCH_TICKS in root_epoch.
  */
 struct dvt_frame {

@@ -3,20 +3,20 @@
  *
  *   build/bench/bench_scope [ROUNDS]
  *
- * Each figure is the best and the median of ROUNDS (51) short rounds, each round measuring every case once,
- * so that a change of the machine's pace hits all alike; ratios are of the best. The daemon is a stand-in in
- * this process that arms threads with a ring in which no sample falls.
+ * Each figure is the best and the median of ROUNDS (51) short rounds, each round measuring every case of its phase and the
+ * clock once, so that a change of the machine's pace hits all alike; ratios are of the best. A figure holds the call through a
+ * pointer that "an empty call" shows. The daemon is a stand-in in this process that arms threads with a ring in which no sample
+ * falls.
  */
 #include "../core/fake_daemon.h"
 #include "../../shims/core/runtime.h"
 
-enum { MAX_ROUNDS = 1000, MAX_CASES = 16 };
+enum { MAX_ROUNDS = 1000, MANY = 5000, FEW = 1000 };
 
-static double figures[MAX_CASES][MAX_ROUNDS];
-static const char *labels[MAX_CASES];
-static int n_cases;
 static const struct dvt_name *name;
+static struct dvt_scope_args args; /* .interned */
 static struct fake fake;
+static char dir[] = "/tmp/dvt-bench-XXXXXX";
 static volatile uint64_t sink;
 
 static uint64_t now_ns(void)
@@ -26,21 +26,50 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* ---- what is measured ---- */
+
 static void clock_read(void)
 {
     sink += now_ns();
 }
 
-static struct dvt_scope_args args; /* .interned */
+static void empty_call(void)
+{
+    __asm__ volatile("");
+}
+
+static void tick_read(void)
+{
+#if defined(__x86_64__)
+    sink += __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    sink += t;
+#endif
+}
 
 static void interned(void)
 {
     dvt_scope_close(dvt_scope_open(&args));
 }
 
+static void nested(void)
+{
+    struct dvt_scope outer = dvt_scope_open(&args);
+    dvt_scope_close(dvt_scope_open(&args));
+    dvt_scope_close(outer);
+}
+
 static void by_text(void)
 {
     dvt_scope_close(dvt_scope_open(&(struct dvt_scope_args){.name = "checkout"}));
+}
+
+static void of_a_request(void)
+{
+    dvt_scope_close(dvt_scope_open(&(struct dvt_scope_args){
+        .interned = name, .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}));
 }
 
 static void with_labels(void)
@@ -67,16 +96,56 @@ static void kept_with_labels(void)
         dvt_scope_open(&(struct dvt_scope_args){.interned = name, .labels = l, .n_labels = 2}));
 }
 
-static void measure(int c, int round, const char *label, void (*op)(void), int n)
+/* In the order of the phases; the first is measured in each. */
+enum phase { ANY, NOT_STARTED, ABSENT, ON_CLOCK, ON };
+static struct bench_case {
+    enum phase phase;
+    const char *label;
+    void (*op)(void);
+    int n;
+} cases[] = {
+    {ANY, "clock_gettime(CLOCK_MONOTONIC)", clock_read, MANY},
+    {NOT_STARTED, "an empty call", empty_call, MANY},
+    {NOT_STARTED, "the processor's counter", tick_read, MANY},
+    {NOT_STARTED, "not started: open+close", interned, MANY},
+    {ABSENT, "daemon absent: open+close", interned, MANY},
+    {ON_CLOCK, "timed by the clock: dropped, interned", interned, MANY},
+    {ON_CLOCK, "timed by the clock: kept", kept, FEW},
+    {ON, "dropped, interned name", interned, MANY},
+    {ON, "dropped, two nested", nested, MANY},
+    {ON, "dropped, runtime API", runtime_scope, MANY},
+    {ON, "dropped, name as text", by_text, MANY},
+    {ON, "dropped, traceparent", of_a_request, MANY},
+    {ON, "dropped, two labels", with_labels, MANY},
+    {ON, "kept (close_always)", kept, FEW},
+    {ON, "kept, two labels", kept_with_labels, FEW},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+static double figures[CASES][MAX_ROUNDS * ON];
+static int n_figures[CASES];
+
+/* ---- measuring ---- */
+
+static void measure(int c)
 {
-    for (int i = 0; i < n / 10; i++) /* warm */
-        op();
+    const struct bench_case *b = &cases[c];
+    for (int i = 0; i < b->n / 10; i++) /* warm */
+        b->op();
     uint64_t start = now_ns();
-    for (int i = 0; i < n; i++)
-        op();
-    figures[c][round] = (double)(now_ns() - start) / n;
-    labels[c] = label;
-    n_cases = c + 1 > n_cases ? c + 1 : n_cases;
+    for (int i = 0; i < b->n; i++)
+        b->op();
+    figures[c][n_figures[c]++] = (double)(now_ns() - start) / b->n;
+}
+
+static void run(enum phase phase, int rounds)
+{
+    for (int r = 0; r < rounds; r++) {
+        for (int c = 0; c < CASES; c++)
+            if (cases[c].phase == phase || cases[c].phase == ANY)
+                measure(c);
+        if (phase >= ON_CLOCK)
+            usleep(30000); /* the sender takes what was kept meanwhile: the ring must not be full */
+    }
 }
 
 static int by_value(const void *a, const void *b)
@@ -85,66 +154,71 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(int rounds)
+static void print(void)
 {
-    double clock = 0;
-    printf("%-36s %9s %9s %9s %12s\n", "", "best, ns", "median", "/ clock", "- clock, ns");
-    for (int c = 0; c < n_cases; c++) {
-        qsort(figures[c], (size_t)rounds, sizeof(double), by_value);
-        double v = figures[c][0];
-        clock = c == 0 ? v : clock;
-        printf("%-36s %9.2f %9.2f %9.2f %12.2f\n", labels[c], v, figures[c][rounds / 2], v / clock,
-               v - clock);
+    printf("%-40s %9s %9s %9s  %s\n", "", "best, ns", "median", "/ clock", "");
+    for (int c = 0; c < CASES; c++)
+        qsort(figures[c], (size_t)n_figures[c], sizeof(double), by_value);
+    double clock = figures[0][0];
+    for (int c = 0; c < CASES; c++) {
+        double v = figures[c][0], more = v - clock;
+        printf("%-40s %9.2f %9.2f %9.2f  clock %c %.1f ns\n", cases[c].label, v, figures[c][n_figures[c] / 2],
+               v / clock, more < 0 ? '-' : '+', more < 0 ? -more : more);
     }
 }
 
-static void wait_inactive(void)
-{
-    while (dvt_rt_active())
-        usleep(10000);
-}
+/* ---- phases ---- */
 
-int main(int argc, char **argv)
+static void start(void)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 51, n = 5000;
-    char dir[] = "/tmp/dvt-bench-XXXXXX", path[128];
-    uint32_t tid = (uint32_t)syscall(SYS_gettid);
-    if (rounds < 1 || rounds > MAX_ROUNDS || !mkdtemp(dir))
-        return 2;
-    args.interned = name = dvt_name("checkout");
-    for (int r = 0; r < rounds; r++) {
-        measure(0, r, "clock_gettime(CLOCK_MONOTONIC)", clock_read, n);
-        measure(1, r, "not started: open+close", interned, n);
-    }
-    snprintf(fake.path, sizeof fake.path, "%s/s", dir);
     if (dvt_start(&(struct dvt_options){.socket = fake.path}) != 0)
-        return 1;
-    wait_inactive();
-    for (int r = 0; r < rounds; r++)
-        measure(2, r, "daemon absent: open+close", interned, n);
+        exit(1);
+}
+
+/* With a daemon that has armed this thread, and one sample before the first scope. */
+static void run_with_daemon(enum phase phase, int rounds)
+{
+    uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    snprintf(fake.path, sizeof fake.path, "%s/s", dir);
     fake.discard = true;
     fake_start(&fake);
-    if (!fake_wait(&fake, fake.n_heartbeats > 0))
-        return 1;
+    start();
     dvt_thread_start();
-    if (!fake_wait(&fake, fake_knows(&fake, tid, false)))
-        return 1;
+    if (!fake_wait(&fake, fake.n_heartbeats > 0 && fake_knows(&fake, tid, false)))
+        exit(1);
     fake_sample(&fake, tid);
-    for (int r = 0; r < rounds; r++) {
-        measure(0, r, labels[0], clock_read, n);
-        measure(3, r, "dropped, interned name", interned, n);
-        measure(4, r, "dropped, name as text", by_text, n);
-        measure(5, r, "dropped, two labels", with_labels, n);
-        measure(6, r, "dropped, runtime API", runtime_scope, n);
-        measure(7, r, "kept (close_always)", kept, 1000);
-        measure(8, r, "kept, two labels", kept_with_labels, 1000);
-        usleep(30000); /* the sender takes them meanwhile: the ring must not be full */
-    }
-    print(rounds);
+    run(phase, rounds);
     dvt_stop(5000);
     printf("scopes kept %llu, lost to a full ring %llu\n", (unsigned long long)fake.counts.kept,
            (unsigned long long)fake.counts.lost_ring);
     fake_kill(&fake);
+    fake_free(&fake);
+}
+
+static void run_without_daemon(int rounds)
+{
+    snprintf(fake.path, sizeof fake.path, "%s/s", dir);
+    start();
+    while (dvt_rt_active())
+        usleep(10000);
+    run(ABSENT, rounds);
+    dvt_stop(0);
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 51;
+    char path[128];
+    if (rounds < 1 || rounds > MAX_ROUNDS || !mkdtemp(dir))
+        return 2;
+    args.interned = name = dvt_name("checkout");
+    run(NOT_STARTED, rounds);
+    setenv("DOVETAIL_TICKS", "off", 1);
+    run_without_daemon(rounds);
+    run_with_daemon(ON_CLOCK, rounds);
+    unsetenv("DOVETAIL_TICKS");
+    run_with_daemon(ON, rounds);
+    print();
     snprintf(path, sizeof path, "%s/s.zmq", dir);
     unlink(path);
     rmdir(dir);

@@ -297,6 +297,15 @@ static void count_sample(struct trace_jfr *j, const struct trace_sample *x)
         l->no_stack_by[x->reason]++;
 }
 
+/* By scope, then time: long runs (jfr_schema.c) make small chunks. */
+static int by_scope(const void *a, const void *b)
+{
+    const struct dvt_chunk_sample *x = a, *y = b;
+    if (x->scope != y->scope)
+        return x->scope < y->scope ? -1 : 1;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
 static void put_samples(struct trace_jfr *j)
 {
     struct dvt_chunk *c = &j->c;
@@ -314,6 +323,8 @@ static void put_samples(struct trace_jfr *j)
             (struct dvt_chunk_sample){x->thread, x->scope, stack, x->raw->time_ns, x->weight_ns};
         count_sample(j, x);
     }
+    if (c->n_samples)
+        qsort(c->samples, c->n_samples, sizeof *c->samples, by_scope);
     free(s);
 }
 

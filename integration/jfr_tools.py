@@ -16,16 +16,11 @@ def nanoseconds(iso):
     return int(seconds) * 10**9 + int((fraction or "0").ljust(9, "0"))
 
 
-def duration(iso):
-    whole, _, fraction = re.fullmatch(r"PT([\d.]+)S", iso).group(1).partition(".")
-    return int(whole) * 10**9 + int((fraction or "0").ljust(9, "0"))
-
-
 def line(values):
     trace = values["stackTrace"]
     frames = "".join(f"{f['method']['name']}:{f['lineNumber']};" for f in trace["frames"])
-    return (f"{nanoseconds(values['startTime'])} {values['sampledThread']['osName']} {values['scope']} "
-            f"{duration(values['weight'])} {frames}{' truncated' if trace['truncated'] else ''}")
+    return (f"{nanoseconds(values['startTime'])} {values['sampledThread']['osName']} "
+            f"{frames}{' truncated' if trace['truncated'] else ''}")
 
 
 def main():

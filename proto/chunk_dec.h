@@ -21,6 +21,7 @@ enum record { /* what is read: events, then constant pools and a frame, which is
     R_LINK,
     R_LEDGER,
     R_NO_STACK,
+    R_RUN,
     N_EVENTS,
     R_SYMBOL = N_EVENTS,
     R_STRING,
@@ -34,7 +35,8 @@ enum record { /* what is read: events, then constant pools and a frame, which is
 };
 
 /* The fields of each record, by their slots in its plan. */
-enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK, SAMPLE_SCOPE, SAMPLE_WEIGHT };
+enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK };
+enum { RUN_SCOPE, RUN_SAMPLES, RUN_WEIGHT };
 enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_DURATION,
        TRACE_OFFSET };
 enum { PROCESS_PID, PROCESS_START, PROCESS_SERVICE, PROCESS_PROGRAM, PROCESS_RUNTIME, PROCESS_VERSION };

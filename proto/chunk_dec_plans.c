@@ -11,8 +11,8 @@ struct record_spec {
 };
 
 static const struct record_spec specs[N_RECORDS] = {
-    [R_SAMPLE] = {"jdk.ExecutionSample",
-                  {"istartTime", "isampledThread", "istackTrace", "iscope", "iweight"}},
+    [R_SAMPLE] = {"jdk.ExecutionSample", {"istartTime", "isampledThread", "istackTrace"}},
+    [R_RUN] = {"dovetail.SampleRun", {"iscope", "isamples", "iweight"}},
     [R_TRACE] = {"dovetail.Trace",
                  {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "istartTime", "iduration",
                   "iunixOffset"}},

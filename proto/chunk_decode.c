@@ -138,6 +138,10 @@ struct fill {
     struct dvt_chunk *c;
     uint32_t next[N_EVENTS];
     uint32_t *label_scope, *link_scope; /* scratch: the scope of each label and link, in order of events */
+    struct {                            /* the samples to come */
+        uint64_t n, weight_ns;
+        uint32_t scope;
+    } run;
     bool bad;
 };
 
@@ -187,13 +191,23 @@ static void get_scope(struct fill *f, uint32_t i, const uint64_t *v)
     f->bad = f->bad || v[SCOPE_ID] != i + 1ull;
 }
 
+static void get_run(struct fill *f, const uint64_t *v)
+{
+    f->bad = f->bad || f->run.n; /* the one before was longer than its samples */
+    f->run.scope = index_of(v[RUN_SCOPE], &f->bad);
+    f->run.n = v[RUN_SAMPLES];
+    f->run.weight_ns = v[RUN_WEIGHT];
+}
+
 static void get_sample(struct fill *f, struct dvt_chunk_sample *s, const uint64_t *v)
 {
+    f->bad = f->bad || f->run.n == 0;
+    f->run.n--;
     s->thread = pool_index(&f->d->pools[R_THREAD], v[SAMPLE_THREAD]);
     s->stack = pool_index(&f->d->pools[R_STACK], v[SAMPLE_STACK]);
-    s->scope = index_of(v[SAMPLE_SCOPE], &f->bad);
+    s->scope = f->run.scope;
     s->time_ns = v[SAMPLE_TIME];
-    s->weight_ns = v[SAMPLE_WEIGHT];
+    s->weight_ns = f->run.weight_ns;
 }
 
 static void get_event(struct fill *f, uint32_t record, const uint64_t *v)
@@ -202,6 +216,9 @@ static void get_event(struct fill *f, uint32_t record, const uint64_t *v)
     switch (record) {
     case R_SAMPLE:
         get_sample(f, &f->c->samples[i], v);
+        break;
+    case R_RUN:
+        get_run(f, v);
         break;
     case R_PROCESS:
         get_process(f, &f->c->processes[i], v);
@@ -240,7 +257,7 @@ static void fill_events(struct fill *f, const uint8_t *p, const uint8_t *end)
         f->bad = f->bad || ev.r.bad || ev.r.p != ev.r.end;
         get_event(f, ev.record, v.v);
     }
-    f->bad = f->bad || !p;
+    f->bad = f->bad || !p || f->run.n;
 }
 
 /* Labels and links of one scope follow each other, scopes in order: our writer's rule, checked here. */

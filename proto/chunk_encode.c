@@ -256,16 +256,41 @@ static void put_labels(struct enc *e, uint32_t i)
     }
 }
 
+/* How many samples from the i-th on have its scope and weight. */
+static uint32_t run_length(const struct dvt_chunk *c, uint32_t i)
+{
+    const struct dvt_chunk_sample *s = &c->samples[i];
+    uint32_t n = 1;
+    while (n < c->n_samples - i && s[n].scope == s->scope && s[n].weight_ns == s->weight_ns)
+        n++;
+    return n;
+}
+
+/* False: no room. */
+static bool put_run(struct enc *e, uint32_t i, uint32_t n)
+{
+    const struct dvt_chunk_sample *s = &e->c->samples[i];
+    if (!event_begin(e, JFR_DVT_SAMPLE_RUN))
+        return false;
+    put(e, s->time_ns);
+    put(e, index_or_none(s->scope));
+    put(e, n);
+    put(e, s->weight_ns);
+    event_end(e);
+    return true;
+}
+
 static void put_samples(struct enc *e)
 {
-    for (uint32_t i = 0; i < e->c->n_samples && event_begin(e, JFR_EXECUTION_SAMPLE); i++) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < e->c->n_samples; i++, left--) {
         const struct dvt_chunk_sample *s = &e->c->samples[i];
+        if ((!left && !put_run(e, i, left = run_length(e->c, i))) || !event_begin(e, JFR_EXECUTION_SAMPLE))
+            return;
         put(e, s->time_ns);
         put(e, key(e, s->thread));
         put(e, key(e, s->stack));
         put(e, STATE_DEFAULT);
-        put(e, index_or_none(s->scope));
-        put(e, s->weight_ns);
         event_end(e);
     }
 }

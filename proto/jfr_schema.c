@@ -38,9 +38,13 @@ FIELDS(sample_fields) = {START,
                          F("sampledThread", THREAD, JFR_POOL),
                          F("stackTrace", STACK_TRACE, JFR_POOL),
                          F("state", THREAD_STATE, JFR_POOL),
-                         F("scope", INT, 0), /* index + 1 of its dovetail.Scope, 0 none */
-                         F("weight", LONG, JFR_SPAN_TICKS),
                          END};
+/* Of the `samples` jdk.ExecutionSamples that follow it in the file. */
+FIELDS(sample_run_fields) = {START,
+                             F("scope", INT, 0), /* index + 1 of their dovetail.Scope, 0 none */
+                             F("samples", INT, 0),
+                             F("weight", LONG, JFR_SPAN_TICKS), /* of each */
+                             END};
 FIELDS(setting_fields) = {START, F("id", LONG, 0), F("name", STRING, 0), F("value", STRING, 0), END};
 FIELDS(span_fields) = {START, DURATION, F("eventThread", THREAD, JFR_POOL),
                        F("tag", STRING, JFR_POOL | JFR_CONTEXT), END};
@@ -117,6 +121,7 @@ const struct jfr_type dvt_jfr_types[] = {
     {"dovetail.ScopeLink", JFR_DVT_LINK, JFR_EVENT, link_fields},
     {"dovetail.Ledger", JFR_DVT_LEDGER, JFR_EVENT, ledger_fields},
     {"dovetail.NoStack", JFR_DVT_NO_STACK, JFR_EVENT, no_stack_fields},
+    {"dovetail.SampleRun", JFR_DVT_SAMPLE_RUN, JFR_EVENT, sample_run_fields},
     {"jdk.jfr.Timestamp", JFR_TIMESTAMP, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Timespan", JFR_TIMESPAN, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Contextual", JFR_CONTEXTUAL, JFR_ANNOTATION, none},

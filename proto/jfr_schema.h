@@ -3,8 +3,8 @@
  *
  * The writer turns it into the chunk's metadata event and writes values in its field order; readers (the JDK,
  * JMC, jfrconv, jfr_read.c) go by type and field names, so fields may be appended and type ids changed in a
- * later minor version. Known names (jdk.*, profiler.*) keep the fields other readers insist on, in their
- * order; ours follow. Ids stay below 128 (one byte) and off 76 ('L', which jfrconv takes for a chunk's
+ * later minor version. Known names (jdk.*, profiler.*) have just the fields other readers insist on, in their
+ * order: jfrconv takes what follows the fields it knows for the next event. Ids stay below 128 (one byte) and off 76 ('L', which jfrconv takes for a chunk's
  * magic).
  */
 #ifndef DVT_JFR_SCHEMA_H
@@ -39,6 +39,7 @@ enum jfr_type_id {
     JFR_DVT_LINK,
     JFR_DVT_LEDGER,
     JFR_DVT_NO_STACK,
+    JFR_DVT_SAMPLE_RUN,
     JFR_TIMESTAMP = 60,
     JFR_TIMESPAN,
     JFR_CONTEXTUAL,
@@ -46,7 +47,7 @@ enum jfr_type_id {
 
 /* The metadata event's id. The JDK takes chunks of one id in one file to have the same types: it must change
  * with them. */
-enum { JFR_METADATA_ID = 1 };
+enum { JFR_METADATA_ID = 2 };
 
 enum jfr_type_kind { JFR_PLAIN, JFR_SIMPLE, JFR_EVENT, JFR_ANNOTATION };
 

@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
 done
 
 # shellcheck disable=SC2086 # lists of words
-setup_packages $BUILD_PACKAGES ${long:+clang libclang-rt-dev} python3-venv python3-pip python3-aiohttp \
+setup_packages $BUILD_PACKAGES ${long:+clang libclang-rt-dev} python3-venv python3-pip python3-aiohttp maven \
     "openjdk-17-jdk-headless|openjdk-21-jdk-headless|openjdk-25-jdk-headless"
 
 run_ctest() # DIR NAME [CTEST OPTION...]

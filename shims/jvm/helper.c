@@ -2,8 +2,10 @@
 #include "helper.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "relocate.h"
 #include "../../proto/err.h"
 
 enum { MANY_CLASSES = 65536 };
@@ -15,12 +17,17 @@ bool dvt_jvm_helper_is_ready(void)
     return atomic_load_explicit(&is_ready, memory_order_acquire);
 }
 
-static jclass define(JNIEnv *env, jobject loader, const struct dvt_jvm_class *c)
+static jclass define_bytes(JNIEnv *env, jobject loader, const char *name, const uint8_t *bytes, size_t n)
 {
-    jclass class = (*env)->DefineClass(env, c->name, loader, (const jbyte *)c->bytes, (jsize)c->n);
+    jclass class = (*env)->DefineClass(env, name, loader, (const jbyte *)bytes, (jsize)n);
     if (!class)
         (*env)->ExceptionClear(env);
     return class;
+}
+
+static jclass define(JNIEnv *env, jobject loader, const struct dvt_jvm_class *c)
+{
+    return define_bytes(env, loader, c->name, c->bytes, c->n);
 }
 
 int dvt_jvm_helper_define(JNIEnv *env)
@@ -44,6 +51,28 @@ static const struct dvt_jvm_class *embedded(const char *name)
         if (strcmp(dvt_jvm_classes[i].name, name) == 0)
             return &dvt_jvm_classes[i];
     return NULL;
+}
+
+static jclass define_relocated(JNIEnv *env, jobject loader, const char *name, const struct dvt_jvm_class *c)
+{
+    uint8_t *bytes;
+    size_t n;
+    if (dvt_jvm_relocate(c->bytes, c->n, &bytes, &n) != 0)
+        return NULL;
+    jclass class = define_bytes(env, loader, name, bytes, n);
+    free(bytes);
+    return class;
+}
+
+/* By the name it is to have: one under DVT_JVM_SHADED is a relocated copy. */
+static jclass define_named(JNIEnv *env, jobject loader, const char *name)
+{
+    size_t prefix = strlen(DVT_JVM_SHADED);
+    bool shaded = strncmp(name, DVT_JVM_SHADED, prefix) == 0;
+    const struct dvt_jvm_class *c = embedded(shaded ? name + prefix : name);
+    if (!c)
+        return NULL;
+    return shaded ? define_relocated(env, loader, name, c) : define(env, loader, c);
 }
 
 static jobject new_object(JNIEnv *env, jclass class)
@@ -82,18 +111,17 @@ static bool is_defined(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *na
 
 bool dvt_jvm_helper_beside(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name)
 {
-    const struct dvt_jvm_class *c = embedded(name);
-    jclass class = c ? define(env, loader, c) : NULL;
+    jclass class = define_named(env, loader, name);
     if (!class)
-        return c && is_defined(ti, env, loader, name);
+        return is_defined(ti, env, loader, name);
     (*env)->DeleteLocalRef(env, class);
     return true;
 }
 
-jobject dvt_jvm_helper_object(JNIEnv *env, jobject loader, const char *name)
+jobject dvt_jvm_helper_object(JNIEnv *env, jobject loader, const char *name, bool api_is_shaded)
 {
     const struct dvt_jvm_class *c = embedded(name);
-    jclass class = c ? define(env, loader, c) : NULL;
+    jclass class = !c ? NULL : api_is_shaded ? define_relocated(env, loader, name, c) : define(env, loader, c);
     jobject object = class ? new_object(env, class) : NULL;
     if (class)
         (*env)->DeleteLocalRef(env, class);

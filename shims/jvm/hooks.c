@@ -5,11 +5,15 @@
 
 #include "helper.h"
 #include "patch.h"
+#include "relocate.h"
 
 enum { MANY_CLASSES = 65536 };
 
 static const struct dvt_jvm_tracer tracers[] = {
     {"io/opentelemetry/context/ThreadLocalContextStorage", "attach", "io/opentelemetry/context/DovetailOtel"},
+    {DVT_JVM_SHADED "io/opentelemetry/context/ThreadLocalContextStorage", "attach",
+     DVT_JVM_SHADED "io/opentelemetry/context/DovetailOtel"},
+    {"brave/propagation/ThreadLocalCurrentTraceContext", "newScope", "brave/propagation/DovetailBrave"},
 };
 
 const struct dvt_jvm_tracer *dvt_jvm_hooks_tracer(const char *class)

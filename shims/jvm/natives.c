@@ -220,9 +220,9 @@ NATIVE(jlong, Names, intern0)(JNIEnv *env, jclass self, jbyteArray utf8)
     return (jlong)(uintptr_t)dvt_name(text);
 }
 
-NATIVE(jobject, Span, make0)(JNIEnv *env, jclass self, jobject loader);
-NATIVE(jobject, Span, make0)(JNIEnv *env, jclass self, jobject loader)
+NATIVE(jobject, Span, make0)(JNIEnv *env, jclass self, jobject loader, jboolean api_is_shaded);
+NATIVE(jobject, Span, make0)(JNIEnv *env, jclass self, jobject loader, jboolean api_is_shaded)
 {
     (void)self;
-    return dvt_jvm_helper_object(env, loader, "io/opentelemetry/sdk/trace/DovetailSdk");
+    return dvt_jvm_helper_object(env, loader, "io/opentelemetry/sdk/trace/DovetailSdk", api_is_shaded);
 }

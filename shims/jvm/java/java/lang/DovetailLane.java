@@ -83,6 +83,16 @@ public final class DovetailLane {
             id = bytesAt(0) | bytesAt(8) << 32;
     }
 
+    /** The same from numbers. */
+    public void ids(Object s, long traceHigh, long trace, long spanId, boolean isSampled) {
+        span = s;
+        trace0 = Long.reverseBytes(traceHigh);
+        trace1 = Long.reverseBytes(trace);
+        id = Long.reverseBytes(spanId);
+        parent = name = 0;
+        flags = isSampled ? 0 : UNSAMPLED;
+    }
+
     /** Whether the span that was told last works for a trace at all. */
     public boolean isValid() {
         return (trace0 | trace1) != 0;
@@ -91,6 +101,12 @@ public final class DovetailLane {
     public void parent(String spanId, boolean isRemote) {
         if (bytes(spanId, 16))
             parent = bytesAt(0) | bytesAt(8) << 32;
+        if (isRemote)
+            flags |= REMOTE_PARENT;
+    }
+
+    public void parent(long spanId, boolean isRemote) {
+        parent = Long.reverseBytes(spanId);
         if (isRemote)
             flags |= REMOTE_PARENT;
     }

@@ -18,13 +18,16 @@ public abstract class DovetailSpan {
     private static DovetailSpan make(Class<?> c) {
         try {
             Class<?> readable = Class.forName("io.opentelemetry.sdk.trace.ReadableSpan", false, c.getClassLoader());
-            return readable.isAssignableFrom(c) ? (DovetailSpan) make0(readable.getClassLoader()) : null;
+            if (!readable.isAssignableFrom(c))
+                return null;
+            String parent = readable.getMethod("getParentSpanContext").getReturnType().getName();
+            return (DovetailSpan) make0(readable.getClassLoader(), parent.contains(".shaded."));
         } catch (Throwable t) {
             return null; // another tracer's, or one that only passes a context on
         }
     }
 
-    private static native Object make0(ClassLoader loader);
+    private static native Object make0(ClassLoader loader, boolean isApiShaded);
 
     /** May be null. */
     public abstract String name(Object span);

@@ -34,9 +34,13 @@ public final class DovetailOtel extends DovetailSource {
 
     public static void clear(ThreadLocal<Object> local) {
         local.remove();
-        DovetailLane lane = DovetailLane.here();
-        if (lane != null)
-            lane.clear(SOURCE);
+        try {
+            DovetailLane lane = DovetailLane.here();
+            if (lane != null)
+                lane.clear(SOURCE);
+        } catch (Throwable t) {
+            // As above.
+        }
     }
 
     private static void follow(DovetailLane lane, Object context) {

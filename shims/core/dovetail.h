@@ -90,6 +90,26 @@ DVT_API bool dvt_traceparent(char out[56]);
 /* Optional, at the start of a thread that will soon open a scope: has it armed before its first scope. */
 DVT_API void dvt_thread_start(void);
 
+/* Whether scopes are recorded now. Not yours to write: it lets C and C++ code do nothing without a call. */
+extern DVT_API uint32_t dvt_recording;
+
+#if defined(__GNUC__) && !defined(DVT_NO_INLINE) /* the functions above are still there, for other languages and for pointers */
+struct dvt_scope dvt_scope_open_called(const struct dvt_scope_args *args) __asm__("dvt_scope_open");
+void dvt_scope_close_called(struct dvt_scope scope) __asm__("dvt_scope_close");
+
+extern __inline__ __attribute__((__gnu_inline__)) struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
+{
+    struct dvt_scope none = {0, 0};
+    return __atomic_load_n(&dvt_recording, __ATOMIC_RELAXED) ? dvt_scope_open_called(args) : none;
+}
+
+extern __inline__ __attribute__((__gnu_inline__)) void dvt_scope_close(struct dvt_scope scope)
+{
+    if (scope.thread)
+        dvt_scope_close_called(scope);
+}
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,7 +32,7 @@ void *dvt_rt_slot(void)
 
 const _Atomic uint32_t *dvt_rt_recording_word(void)
 {
-    return &dvt_recording;
+    return (const _Atomic uint32_t *)&dvt_recording;
 }
 
 const _Atomic uint32_t *dvt_rt_tick_unit_word(void)
@@ -95,7 +95,7 @@ void dvt_rt_commit(struct dvt_scope scope, const struct dvt_rt_late *late)
 
 bool dvt_rt_active(void)
 {
-    return atomic_load_explicit(&dvt_recording, memory_order_relaxed);
+    return dvt_is_recording();
 }
 
 bool dvt_rt_current(struct dvt_trace_id *ret_trace, struct dvt_span_id *ret_span)

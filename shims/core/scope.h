@@ -57,7 +57,7 @@ static inline struct dvt_slot *dvt_enter(void)
 }
 static inline bool dvt_is_recording(void)
 {
-    return atomic_load_explicit(&dvt_recording, memory_order_relaxed);
+    return __atomic_load_n(&dvt_recording, __ATOMIC_RELAXED);
 }
 
 static inline uint64_t dvt_next_serial(const struct dvt_slot *s)

@@ -66,7 +66,7 @@ static void set_recording(bool on)
 {
     if (on)
         dvt_tick_sync(); /* none was made while the library slept */
-    atomic_store_explicit(&dvt_recording, on, memory_order_relaxed);
+    __atomic_store_n(&dvt_recording, on, __ATOMIC_RELAXED);
 }
 
 /* ---- state changes ---- */

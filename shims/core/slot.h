@@ -176,9 +176,6 @@ extern __thread struct dvt_slot *dvt_tls_slot __attribute__((tls_model("initial-
 
 extern const _Atomic uint64_t dvt_zero_word; /* what head_ptr points to while there is no ring */
 
-/* Recording (1) or inert (0); one relaxed load on every open. */
-extern _Atomic uint32_t dvt_recording;
-
 /* Makes the calling thread's slot. NULL without memory. Slow path, once per thread. */
 struct dvt_slot *dvt_slot_take(void);
 /* Arming numbers are unique in the process, so that (tid, epoch) is too. */

@@ -19,7 +19,7 @@
 enum { EXIT_TIMEOUT_MS = 500, JOIN_MARGIN_MS = 200 };
 #define MS UINT64_C(1000000)
 
-_Atomic uint32_t dvt_recording;
+uint32_t dvt_recording;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* everything below */
 static bool started, hooks_are_set;
@@ -136,7 +136,7 @@ static void after_fork_child(void)
     dvt_sender_after_fork_child();
     started = false;
     atomic_store_explicit(&child_must_start, again, memory_order_relaxed);
-    atomic_store_explicit(&dvt_recording, again && !config.dormant, memory_order_relaxed);
+    __atomic_store_n(&dvt_recording, again && !config.dormant, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&error_lock);
     pthread_mutex_unlock(&lock);
 }
@@ -173,13 +173,13 @@ static int start(const struct dvt_options *options, const struct dvt_runtime *rt
     runtime = rt;
     dvt_tick_start(!config.no_ticks);
     dvt_sender_set_dormant(config.dormant);
-    atomic_store_explicit(&dvt_recording, !config.dormant, memory_order_relaxed);
+    __atomic_store_n(&dvt_recording, !config.dormant, __ATOMIC_RELAXED);
     rc = set_hooks();
     if (rc == 0)
         rc = start_thread();
     started = rc == 0;
     if (!started) {
-        atomic_store_explicit(&dvt_recording, 0, memory_order_relaxed);
+        __atomic_store_n(&dvt_recording, 0, __ATOMIC_RELAXED);
         dvt_set_error("cannot start the sender thread");
     }
     return rc == 0 ? 0 : EAGAIN;
@@ -228,7 +228,7 @@ void dvt_stop(int timeout_ms)
         join(timeout_ms + JOIN_MARGIN_MS);
         started = false;
     }
-    atomic_store_explicit(&dvt_recording, 0, memory_order_relaxed);
+    __atomic_store_n(&dvt_recording, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
     errno = saved;
 }
@@ -240,7 +240,7 @@ void dvt_wake(void)
     bool was_dormant = config.dormant;
     config.dormant = false;
     if (was_dormant && atomic_load_explicit(&child_must_start, memory_order_relaxed)) /* else the sender does it */
-        atomic_store_explicit(&dvt_recording, 1, memory_order_relaxed);
+        __atomic_store_n(&dvt_recording, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
     dvt_sender_wake();
 }

@@ -2,9 +2,10 @@
  * test_scopes: which scopes are kept, what is reported of them, and what misuse does. The fake daemon moves data_head.
  */
 #include <CUnit/Basic.h>
+#include <dlfcn.h>
 
 #include "fake_daemon.h"
-#include "../../shims/core/runtime.h"
+#include "../../shims/core/slot.h"
 
 static char dir[] = "/tmp/dvt-core-XXXXXX";
 static struct fake fake;
@@ -412,6 +413,38 @@ static void test_a_full_ring_loses_and_counts(void)
     CU_ASSERT_EQUAL(fake_count(&fake, "flood") + lost, 20000);
 }
 
+static void test_scopes_can_be_opened_and_closed_without_the_header(void)
+{
+    struct dvt_scope (*open)(const struct dvt_scope_args *);
+    void (*close)(struct dvt_scope);
+    *(void **)&open = dlsym(RTLD_DEFAULT, "dvt_scope_open");
+    *(void **)&close = dlsym(RTLD_DEFAULT, "dvt_scope_close");
+    CU_ASSERT_FATAL(open && close);
+    CU_ASSERT_PTR_NULL(open(NULL).thread); /* nothing runs yet */
+    begin();
+    close(open(&(struct dvt_scope_args){.name = "called", .always = true}));
+    end();
+    CU_ASSERT_EQUAL(fake_count(&fake, "called"), 1);
+}
+
+static void test_a_frame_that_a_runtime_timed_by_the_clock_keeps_its_time(void)
+{
+    begin();
+    uint64_t opened_ns = dvt_now_ns();
+    struct dvt_scope s = dvt_scope_open(&(struct dvt_scope_args){.name = "by clock", .always = true});
+    struct dvt_slot *slot = dvt_rt_slot();
+    CU_ASSERT_PTR_EQUAL_FATAL(slot, s.thread);
+    slot->frames[0].start = opened_ns;
+    slot->frames[0].flags &= ~(uint32_t)DVT_F_TICKS;
+    dvt_scope_close(s);
+    end();
+    const struct fake_scope *o = fake_find(&fake, "by clock");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+    CU_ASSERT_EQUAL(o->start_ns, opened_ns);
+    CU_ASSERT(o->end_ns >= opened_ns && o->end_ns < dvt_now_ns());
+    CU_ASSERT_FALSE(o->flags & DVT_SCOPE_LATE_ARMED);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir) || CU_initialize_registry() != CUE_SUCCESS)
@@ -435,6 +468,8 @@ int main(void)
     ADD(test_a_close_by_another_thread_ends_the_scope_at_that_time);
     ADD(test_a_scope_left_open_ends_with_its_thread_and_its_handle_is_safe);
     ADD(test_runtime_scopes_take_names_labels_and_links_at_close);
+    ADD(test_scopes_can_be_opened_and_closed_without_the_header);
+    ADD(test_a_frame_that_a_runtime_timed_by_the_clock_keeps_its_time);
     ADD(test_a_full_ring_loses_and_counts);
     ADD(test_names_that_do_not_fit_the_table_are_still_reported); /* last: it fills the table for the whole process */
     CU_basic_set_mode(CU_BRM_NORMAL);

@@ -4,6 +4,7 @@
  */
 #include <CUnit/Basic.h>
 #include <math.h>
+#include <sys/wait.h>
 
 #include "fake_daemon.h"
 #include "../../shims/core/runtime.h"
@@ -347,6 +348,30 @@ static void test_scopes_timed_in_ticks_lie_between_the_clock_reads_around_them(v
     reported_times_agree();
 }
 
+#if !defined(__SANITIZE_THREAD__) /* it does not follow threads made after a fork */
+static void test_forked_child_times_its_scopes_itself(void)
+{
+    fake_free(&fake);
+    snprintf(fake.path, sizeof fake.path, "%s/s", dir);
+    fake_start(&fake);
+    CU_ASSERT_EQUAL_FATAL(dvt_start(&(struct dvt_options){.socket = fake.path}), 0);
+    uint64_t before = dvt_now_ns();
+    pid_t pid = fork();
+    if (pid == 0) {
+        dvt_scope_close_always(dvt_scope_open(&(struct dvt_scope_args){.name = "child's"}));
+        dvt_stop(60000);
+        _exit(0);
+    }
+    CU_ASSERT_EQUAL(waitpid(pid, NULL, 0), pid);
+    uint64_t after = dvt_now_ns();
+    CU_ASSERT_FATAL(fake_wait(&fake, fake_find(&fake, "child's")));
+    dvt_stop(10000);
+    const struct fake_scope *o = fake_find(&fake, "child's");
+    CU_ASSERT(before <= o->start_ns && o->start_ns <= o->end_ns && o->end_ns <= after);
+    fake_kill(&fake);
+}
+#endif
+
 int main(void)
 {
     if (!mkdtemp(dir) || CU_initialize_registry() != CUE_SUCCESS)
@@ -365,6 +390,9 @@ int main(void)
     ADD(test_ticks_lie_between_the_clock_reads_around_them);
     ADD(test_scopes_timed_by_the_clock_lie_between_the_reads_around_them); /* first: once used, ticks stay */
     ADD(test_scopes_timed_in_ticks_lie_between_the_clock_reads_around_them);
+#if !defined(__SANITIZE_THREAD__)
+    ADD(test_forked_child_times_its_scopes_itself);
+#endif
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failed = CU_get_number_of_failures();

@@ -115,6 +115,7 @@ static const struct want fields[] = {
     {"CodeBlob::_relocation_size", F(blob_relocation_size), false, 0},
     {"CompiledMethod::_method", F(nm_method), false, 8},
     {"nmethod::_method", F(nm_method), false, 8},
+    {"nmethod::_compile_id", F(nm_compile_id), true, 0},
     {"nmethod::_orig_pc_offset", F(nm_orig_pc_offset), true, 0},
     {"nmethod::_scopes_pcs_offset", F(nm_scopes_pcs_offset), true, 0},
     {"nmethod::_scopes_data_offset", F(nm_scopes_data_offset), false, 0},
@@ -269,8 +270,7 @@ bool dvt_jvm_load_s(uintptr_t obj, struct dvt_jvm_field f, int64_t *ret)
     uint64_t v;
     if (!dvt_jvm_load(obj, f, &v))
         return false;
-    unsigned unused = 64 - 8u * f.bytes;
-    *ret = (int64_t)(v << unused) >> unused;
+    *ret = dvt_jvm_sign(v, f);
     return true;
 }
 

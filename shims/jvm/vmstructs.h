@@ -25,7 +25,7 @@ struct dvt_jvm_vm {
     struct dvt_jvm_field blob_code_begin, blob_code_end, blob_code_offset, blob_data_offset;
     struct dvt_jvm_field blob_mutable_data, blob_relocation_size; /* since 25 */
     /* nmethod: debug information behind the code (to 22), or in a block of its own (since 23) */
-    struct dvt_jvm_field nm_method, nm_orig_pc_offset, nm_scopes_pcs_offset, nm_scopes_data_offset;
+    struct dvt_jvm_field nm_method, nm_compile_id, nm_orig_pc_offset, nm_scopes_pcs_offset, nm_scopes_data_offset;
     struct dvt_jvm_field nm_scopes_data_begin, nm_dependencies_offset, nm_metadata_offset, nm_immutable_data;
     struct dvt_jvm_field nm_deopt_begin, nm_deopt_mh_begin, nm_deopt_offset, nm_deopt_mh_offset;
     struct dvt_jvm_field pc_offset, pc_scope_offset; /* PcDesc */
@@ -46,7 +46,14 @@ struct dvt_jvm_vm {
 /* Fills *vm once from the running libjvm; NULL, or what is missing. */
 const char *dvt_jvm_vm_read(struct dvt_jvm_vm *vm);
 
-/* obj's field, zero-extended (name_s: sign-extended). Guarded. False if it cannot be read or does not exist. */
+/* A field's value with its sign. */
+static inline int64_t dvt_jvm_sign(uint64_t v, struct dvt_jvm_field f)
+{
+    unsigned unused = 64 - 8u * f.bytes;
+    return (int64_t)(v << unused) >> unused;
+}
+
+/* obj's field, zero-extended (_s: sign-extended). Guarded. False if it cannot be read or does not exist. */
 bool dvt_jvm_load(uintptr_t obj, struct dvt_jvm_field f, uint64_t *ret);
 bool dvt_jvm_load_s(uintptr_t obj, struct dvt_jvm_field f, int64_t *ret);
 

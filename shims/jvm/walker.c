@@ -15,9 +15,9 @@
 #include "names.h"
 
 enum {
-    MAX_STEPS = 1 << 16,    /* of one walk: frames of code, also those beyond what is kept */
+    MAX_STEPS = 1 << 13,    /* frames of code in one walk; a deeper stack is kept without its root side */
     MAX_NATIVE_STEPS = 128,
-    MAX_INLINED = 256,
+    MAX_INLINED = 64,       /* C2 stops at about 15, and at 30 for lambdas' own frames */
     SCAN_WORDS = 64,        /* above a stub's stack pointer */
     SCAN_TRIES = 4,
     MAX_MOVED_BYTES = 8192,
@@ -55,6 +55,15 @@ int dvt_jvm_walker_init(const struct dvt_jvm_vm *v, uintptr_t java_thread, const
         }
     *ret_why = "the thread-local key of Thread::current";
     return -1;
+}
+
+/* A field of this thread's own JavaThread or of an anchor on its stack: they are there. */
+static uint64_t own(uintptr_t obj, struct dvt_jvm_field f)
+{
+    uint64_t v = 0;
+    if (f.bytes)
+        memcpy(&v, (const void *)(obj + f.at), sizeof v);
+    return v;
 }
 
 /* ---- what is kept ---- */
@@ -124,10 +133,7 @@ enum step { STEP_OK, STEP_END, STEP_BAD };
 /* Java frames below C ones, where an anchor says they begin. */
 static enum step from_anchor(const struct walk *w, uintptr_t anchor, struct dvt_jvm_regs *r)
 {
-    uint64_t sp, pc, fp;
-    if (!dvt_jvm_load(anchor, vm->anchor_sp, &sp) || !dvt_jvm_load(anchor, vm->anchor_pc, &pc) ||
-        !dvt_jvm_load(anchor, vm->anchor_fp, &fp))
-        return STEP_BAD;
+    uintptr_t sp = own(anchor, vm->anchor_sp), pc = own(anchor, vm->anchor_pc), fp = own(anchor, vm->anchor_fp);
     if (!sp)
         return STEP_END;
     if (sp <= r->sp || !on_stack(w, sp) || (!pc && !load(w, sp - sizeof pc, &pc)))
@@ -179,7 +185,7 @@ static bool is_deopt(uintptr_t nmethod, uintptr_t pc)
               {vm->nm_deopt_mh_offset, nmethod}};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         uint64_t v;
-        if (dvt_jvm_load(nmethod, at[i].f, &v) && at[i].base + v == pc)
+        if (dvt_jvm_code_load(nmethod, at[i].f, &v) && at[i].base + v == pc)
             return true;
     }
     return false;
@@ -187,19 +193,14 @@ static bool is_deopt(uintptr_t nmethod, uintptr_t pc)
 
 static void keep_scopes(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc, bool is_leaf)
 {
-    struct dvt_jvm_scopes s;
-    struct dvt_jvm_scope scope;
-    if (!dvt_jvm_scopes_open(vm, b->at, &s))
-        return;
+    struct dvt_jvm_scope scopes[MAX_INLINED];
+    uint64_t method;
     bool is_entry = is_leaf && b->frame_complete >= 0 && pc < b->code + (uintptr_t)b->frame_complete;
-    uint32_t at = is_entry ? 0 : dvt_jvm_scopes_find(vm, &s, (int64_t)(pc - b->code) + is_leaf);
-    if (!at || !dvt_jvm_scope_read(vm, &s, at, &scope)) {
-        keep(&w->kept, s.method, is_entry ? 0 : -1);
-        return;
-    }
-    keep(&w->kept, scope.method, scope.bci);
-    for (int i = 0; i < MAX_INLINED && scope.sender && dvt_jvm_scope_read(vm, &s, scope.sender, &scope); i++)
-        keep(&w->kept, scope.method, scope.bci);
+    int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code) + is_leaf, scopes, MAX_INLINED);
+    for (int i = 0; i < n; i++)
+        keep(&w->kept, scopes[i].method, scopes[i].bci);
+    if (n == 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))
+        keep(&w->kept, method, is_entry ? 0 : -1);
 }
 
 static enum step up_compiled(struct walk *w, struct dvt_jvm_regs *r, const struct dvt_jvm_blob *b)
@@ -208,7 +209,7 @@ static enum step up_compiled(struct walk *w, struct dvt_jvm_regs *r, const struc
     uint64_t orig;
     if (!load(w, sender_sp - 8, &to) || !load(w, sender_sp - 16, &fp))
         return STEP_BAD;
-    if (is_deopt(b->at, pc) && (!dvt_jvm_load(b->at, vm->nm_orig_pc_offset, &orig) || !load(w, r->sp + orig, &pc)))
+    if (is_deopt(b->at, pc) && (!dvt_jvm_code_load(b->at, vm->nm_orig_pc_offset, &orig) || !load(w, r->sp + orig, &pc)))
         return STEP_BAD;
     keep_scopes(w, b, pc, false);
     *r = (struct dvt_jvm_regs){to, sender_sp, fp};
@@ -233,7 +234,8 @@ static enum step up_native(struct walk *w, struct dvt_jvm_regs *r, bool is_leaf)
 static enum step up_entry(const struct walk *w, struct dvt_jvm_regs *r)
 {
     uintptr_t wrapper;
-    if (!load(w, r->fp + (uintptr_t)ENTRY_WRAPPER, &wrapper) || !on_stack(w, wrapper))
+    if (!load(w, r->fp + (uintptr_t)ENTRY_WRAPPER, &wrapper) || !on_stack(w, wrapper) ||
+        !on_stack(w, wrapper + vm->wrapper_anchor.at + vm->anchor_fp.at))
         return STEP_BAD;
     r->sp = r->fp;
     return from_anchor(w, wrapper + vm->wrapper_anchor.at, r);
@@ -241,8 +243,7 @@ static enum step up_entry(const struct walk *w, struct dvt_jvm_regs *r)
 
 static bool has_continuation(const struct walk *w)
 {
-    uint64_t entry;
-    return dvt_jvm_load(w->thread, vm->thread_cont_entry, &entry) && entry;
+    return own(w->thread, vm->thread_cont_entry) != 0;
 }
 
 /* From a call at r->pc to the thread's entry. */
@@ -277,7 +278,9 @@ static bool climb(struct walk *w, struct dvt_jvm_regs r)
         if (r.sp <= sp)
             return false;
     }
-    return false;
+    w->is_cut = true;
+    w->kept.n = w->kept.n < w->kept.leaf_cap ? w->kept.n : w->kept.leaf_cap;
+    return true;
 }
 
 /* ---- the innermost frame ---- */
@@ -327,7 +330,7 @@ static enum prologue prologue_at(const struct dvt_jvm_blob *b, uintptr_t pc)
 {
     uint8_t code[64] = {0}, next[4] = {0};
     size_t n = pc - b->code < sizeof code ? pc - b->code : sizeof code;
-    if (!dvt_guard_read(code, pc - n, n) || !dvt_guard_read(next, pc, sizeof next))
+    if (!dvt_jvm_code_read(code, pc - n, n) || !dvt_jvm_code_read(next, pc, sizeof next))
         return PROLOGUE_NOTHING;
     for (size_t i = n; i-- > 0;) {
         size_t left = n - i;
@@ -355,7 +358,7 @@ static bool from_prologue(struct walk *w, const struct dvt_jvm_blob *b, uintptr_
 static bool from_epilogue(struct walk *w, uintptr_t pc)
 {
     uint8_t code[3] = {0};
-    dvt_guard_read(code, pc, sizeof code);
+    (void)dvt_jvm_code_read(code, pc, sizeof code);
     if (code[0] == 0x5D)
         return try_pushed(w, w->sp);
     bool is_return = code[0] == 0xC3 || (code[0] == 0x0F && code[1] == 0x87) ||
@@ -400,7 +403,9 @@ static bool scan(struct walk *w, uintptr_t from, uintptr_t fp)
 static bool from_stub(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc)
 {
     uintptr_t fp = (uintptr_t)w->regs[REG_RBP], entry_fp = w->sp;
-    uint64_t name = dvt_jvm_names_stub(pc, b->name);
+    uint64_t blob_name = 0;
+    (void)dvt_jvm_code_load(b->at, vm->blob_name, &blob_name);
+    uint64_t name = dvt_jvm_names_stub(pc, blob_name);
     if (name)
         keep(&w->kept, name << 1 | 1, -1);
     if (b->frame_complete >= 0 && pc >= b->code + (uintptr_t)b->frame_complete && try_framed(w, b))
@@ -447,7 +452,7 @@ static bool leaving(struct walk *w, uintptr_t pc)
 {
     uint8_t code[3] = {0};
     uintptr_t to = (uintptr_t)w->regs[REG_R13], sender_sp = (uintptr_t)w->regs[REG_RBX];
-    dvt_guard_read(code, pc, sizeof code);
+    (void)dvt_jvm_code_read(code, pc, sizeof code);
     if (code[0] == 0x41 && code[1] == 0x5D && !load(w, w->sp, &to))
         return false;
     bool is_leaving = code[0] == 0x41 ? code[1] == 0x5D || (code[1] == 0xFF && code[2] == 0xE5)
@@ -515,12 +520,11 @@ static int walk_all(struct walk *w, uintptr_t pc)
 
 static bool find_stack(struct walk *w)
 {
-    uint64_t base, size;
-    if (!w->thread || !dvt_jvm_load(w->thread, vm->thread_stack_base, &base) ||
-        !dvt_jvm_load(w->thread, vm->thread_stack_size, &size))
+    uint64_t base; /* guarded: a thread of the collector's is a smaller object */
+    if (!w->thread || !dvt_jvm_load(w->thread, vm->thread_stack_base, &base))
         return false;
     w->stack_end = base;
-    return w->sp < base && base - w->sp <= size;
+    return w->sp < w->stack_end && w->stack_end - w->sp <= own(w->thread, vm->thread_stack_size);
 }
 
 int dvt_jvm_walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_truncated)

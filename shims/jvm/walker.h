@@ -26,7 +26,6 @@ enum dvt_jvm_blob_kind { DVT_JVM_NMETHOD, DVT_JVM_INTERPRETER, DVT_JVM_STUB };
 
 struct dvt_jvm_blob {
     uintptr_t at, code, end; /* the CodeBlob, its first instruction, the end of its code */
-    uintptr_t name;
     int64_t frame_bytes;    /* 0: no frame, or one of unknown size */
     int64_t frame_complete; /* bytes of code until the frame is there; negative: never certain */
     enum dvt_jvm_blob_kind kind;
@@ -37,6 +36,11 @@ static inline bool dvt_jvm_is_code(const struct dvt_jvm_vm *vm, uintptr_t pc)
 {
     return pc >= *vm->code_low && pc < *vm->code_high;
 }
+/* As dvt_jvm_load, of the code cache: without the guard, which would cost a call into the kernel where another library's
+ * fault handler came after ours. What is not of the code cache is loaded with it. */
+bool dvt_jvm_code_read(void *to, uintptr_t at, size_t n);
+bool dvt_jvm_code_load(uintptr_t obj, struct dvt_jvm_field f, uint64_t *ret);
+bool dvt_jvm_code_load_s(uintptr_t obj, struct dvt_jvm_field f, int64_t *ret);
 bool dvt_jvm_blob_find(const struct dvt_jvm_vm *vm, uintptr_t pc, struct dvt_jvm_blob *ret);
 /* Whether pc is in the interpreter; in its code that makes a called method's frame. */
 bool dvt_jvm_is_interpreter(uintptr_t pc);
@@ -49,17 +53,11 @@ bool dvt_jvm_is_after_call(uintptr_t pc);
 struct dvt_jvm_scope {
     uintptr_t method;
     int32_t bci;
-    uint32_t sender; /* where the caller's scope is; 0: outermost */
 };
-struct dvt_jvm_scopes { /* of one nmethod */
-    uintptr_t method;   /* that was compiled */
-    uintptr_t pcs, pcs_end, data, metadata;
-};
-
-bool dvt_jvm_scopes_open(const struct dvt_jvm_vm *vm, uintptr_t nmethod, struct dvt_jvm_scopes *ret);
-/* Where the innermost scope at pc_offset is: of the first description at or after it. 0: none. */
-uint32_t dvt_jvm_scopes_find(const struct dvt_jvm_vm *vm, const struct dvt_jvm_scopes *s, int64_t pc_offset);
-bool dvt_jvm_scope_read(const struct dvt_jvm_vm *vm, const struct dvt_jvm_scopes *s, uint32_t at, struct dvt_jvm_scope *ret);
+/* The chain at pc_offset, innermost first, at most cap; how many. 0: nothing is known there. The last places asked for
+ * are remembered. */
+int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset,
+                      struct dvt_jvm_scope *ret, int cap);
 
 /* HotSpot's UNSIGNED5 at *at in p[0, n); its bytes avoid 0 since JDK 20. False beyond the end. */
 bool dvt_jvm_read_u5(int major, const uint8_t *p, size_t n, size_t *at, uint32_t *ret);

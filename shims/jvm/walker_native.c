@@ -7,14 +7,12 @@
  */
 #include "walker.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
-#include "../core/guard.h"
-
 enum {
     MAX_FILES = 128,
-    CURSOR_BYTES = 64,
     MAX_STATES = 8,
     RED_ZONE = 128, /* what was popped lies there, and rules go on naming it; signal frames leave it alone (psABI 3.2.2) */
     REG_RBP = 6,
@@ -26,6 +24,7 @@ enum {
 
 struct file {
     uintptr_t lo, hi, header; /* of .eh_frame_hdr */
+    const char *name;
 };
 static struct file files[MAX_FILES];
 static int n_files;
@@ -34,7 +33,7 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
-    struct file f = {0};
+    struct file f = {.name = info->dlpi_name};
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t at = info->dlpi_addr + p->p_vaddr;
@@ -50,19 +49,33 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
+/* The program and the kernel's page cannot be unloaded, the others not from now on: so their frame information is loaded
+ * without the guard. */
+static bool stays(const struct file *f)
+{
+    if (!f->name || !f->name[0] || strncmp(f->name, "linux-vdso", 10) == 0)
+        return true;
+    void *h = dlopen(f->name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (h)
+        dlclose(h);
+    return h != NULL;
+}
+
 void dvt_jvm_native_init(void)
 {
+    int n = 0;
     n_files = 0;
     dl_iterate_phdr(note_file, NULL);
+    for (int i = 0; i < n_files; i++)
+        if (stays(&files[i]))
+            files[n++] = files[i];
+    n_files = n;
 }
 
 /* ---- reading ---- */
 
 struct cursor {
     uintptr_t at, end;
-    uintptr_t held_at; /* held[0] is at it */
-    size_t n_held;
-    uint8_t held[CURSOR_BYTES];
     bool is_bad;
 };
 
@@ -72,13 +85,7 @@ static uint8_t get_u1(struct cursor *c)
         c->is_bad = true;
         return 0;
     }
-    if (c->at < c->held_at || c->at - c->held_at >= c->n_held) {
-        size_t n = c->end - c->at < CURSOR_BYTES ? c->end - c->at : CURSOR_BYTES;
-        c->held_at = c->at;
-        c->n_held = n;
-        c->is_bad = !dvt_guard_read(c->held, c->at, n);
-    }
-    return c->is_bad ? 0 : c->held[c->at++ - c->held_at];
+    return *(const uint8_t *)c->at++;
 }
 
 static uint64_t get(struct cursor *c, unsigned bytes)
@@ -315,20 +322,21 @@ static uintptr_t find_fde(const struct file *f, uintptr_t pc)
 {
     uint32_t head[3];
     int32_t row[2];
-    if (!dvt_guard_read(head, f->header, sizeof head) || head[0] != HDR_ENCODINGS)
+    memcpy(head, (const void *)f->header, sizeof head);
+    if (head[0] != HDR_ENCODINGS)
         return 0;
     uint64_t lo = 0, hi = head[2];
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
-        if (!dvt_guard_read(row, f->header + HDR_TABLE_AT + 8 * mid, sizeof row))
-            return 0;
+        memcpy(row, (const void *)(f->header + HDR_TABLE_AT + 8 * mid), sizeof row);
         if (f->header + (uintptr_t)(int64_t)row[0] <= pc)
             lo = mid + 1;
         else
             hi = mid;
     }
-    if (lo == 0 || !dvt_guard_read(row, f->header + HDR_TABLE_AT + 8 * (lo - 1), sizeof row))
+    if (lo == 0)
         return 0;
+    memcpy(row, (const void *)(f->header + HDR_TABLE_AT + 8 * (lo - 1)), sizeof row);
     return f->header + (uintptr_t)(int64_t)row[1];
 }
 
@@ -344,7 +352,10 @@ static const struct file *file_of(uintptr_t pc)
 
 static bool load_word(uintptr_t at, uintptr_t lo, uintptr_t hi, uintptr_t *ret)
 {
-    return at >= lo && at < hi && hi - at >= sizeof *ret && dvt_guard_read(ret, at, sizeof *ret);
+    if (at < lo || at >= hi || hi - at < sizeof *ret)
+        return false;
+    memcpy(ret, (const void *)at, sizeof *ret);
+    return true;
 }
 
 enum dvt_jvm_native_step dvt_jvm_native_up(struct dvt_jvm_regs *regs, bool is_leaf, uintptr_t stack_end)

@@ -2,9 +2,10 @@
  * probe: a JVMTI agent for the tests of the walker: each thread that starts is walked from a signal by its own CPU time, and at
  * the JVM's end it prints, for each thread name, how many walks reached the thread's entry and why others did not:
  *
- *     walk NAME total=N full=N truncated=N none=N window=N fault=N gone=N rootless=N
+ *     walk NAME total=N full=N truncated=N none=N window=N fault=N gone=N rootless=N mean_us=N
  *
- * rootless: full by its own account, but not ending where a Java thread begins. Options: interval in us.
+ * rootless: full by its own account, but not ending where a Java thread begins. Options: interval in us. With
+ * PROBE_FOREIGN set, another's fault handler comes before the guard's.
  * Class Probe's native method `here` gives the walk of its own caller as "name file:line" strings.
  */
 #include <jvmti.h>
@@ -27,7 +28,7 @@ enum { MAX_THREADS = 4096, MAX_SHOWN = 40, DEFAULT_US = 1000 };
 
 struct counts {
     char name[64];
-    _Atomic uint64_t total, by[16], truncated, rootless;
+    _Atomic uint64_t total, by[16], truncated, rootless, ns;
 };
 
 static struct dvt_runtime runtime;
@@ -72,6 +73,13 @@ static void show(const struct counts *c, const ucontext_t *uc, int reason)
     memcpy(shown[i].words, (void *)uc->uc_mcontext.gregs[REG_RSP], sizeof shown[i].words);
 }
 
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static void on_sample(int sig, siginfo_t *info, void *context)
 {
     (void)sig;
@@ -81,7 +89,9 @@ static void on_sample(int sig, siginfo_t *info, void *context)
     struct counts *c = mine;
     if (!c)
         return;
+    uint64_t begin_ns = cpu_ns();
     int n = runtime.walk(context, frames, DVT_MAX_FRAMES, &truncated);
+    atomic_fetch_add(&c->ns, cpu_ns() - begin_ns);
     atomic_fetch_add(&c->total, 1);
     atomic_fetch_add(&c->by[n < 0 ? -n & 15 : 0], 1);
     c->truncated += n > 0 && truncated;
@@ -132,6 +142,12 @@ static void JNICALL thread_end(jvmtiEnv *ti, JNIEnv *env, jthread t)
 }
 
 static JavaVM *jvm;
+static struct sigaction before_foreign;
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    before_foreign.sa_sigaction(sig, info, context);
+}
 
 static void JNICALL vm_init(jvmtiEnv *ti, JNIEnv *env, jthread t)
 {
@@ -141,6 +157,10 @@ static void JNICALL vm_init(jvmtiEnv *ti, JNIEnv *env, jthread t)
     sigaction(SIGUSR2, &on, NULL);
     if (dvt_jvm_stacks_init(jvm, env, &runtime, &why))
         fprintf(stderr, "probe: no walker: %s\n", why);
+    on.sa_sigaction = on_fault;
+    on.sa_flags |= SA_NODEFER;
+    if (getenv("PROBE_FOREIGN"))
+        sigaction(SIGSEGV, &on, &before_foreign);
     (void)ti;
     (void)t;
 }
@@ -154,8 +174,7 @@ static void print_lost(const struct lost *l)
     struct dvt_jvm_vm vm;
     struct dvt_jvm_blob b;
     if (!dvt_jvm_vm_read(&vm) && dvt_jvm_blob_find(&vm, l->pc, &b))
-        fprintf(stderr, " blob %.40s +%ld frame %ld complete %ld", (const char *)b.name, l->pc - b.code, b.frame_bytes,
-                b.frame_complete);
+        fprintf(stderr, " blob %#lx +%ld frame %ld complete %ld", b.at, l->pc - b.code, b.frame_bytes, b.frame_complete);
     uint8_t code[8] = {0};
     if (!dvt_jvm_vm_read(&vm) && dvt_jvm_is_code(&vm, l->pc))
         memcpy(code, (void *)l->pc, sizeof code);
@@ -175,9 +194,10 @@ static void JNICALL vm_death(jvmtiEnv *ti, JNIEnv *env)
     for (uint32_t i = 0; i < n_threads && i < MAX_THREADS; i++) {
         struct counts *c = &threads[i];
         if (c->total)
-            printf("walk %s total=%lu full=%lu truncated=%lu none=%lu window=%lu fault=%lu gone=%lu rootless=%lu\n", c->name,
+            printf("walk %s total=%lu full=%lu truncated=%lu none=%lu window=%lu fault=%lu gone=%lu rootless=%lu mean_us=%.1f\n", c->name,
                    c->total, c->by[0], c->truncated, c->by[DVT_STACK_NO_THREAD_STATE], c->by[DVT_STACK_WINDOW],
-                   c->by[DVT_STACK_FAULT], c->by[DVT_STACK_CODE_GONE], c->rootless);
+                   c->by[DVT_STACK_FAULT], c->by[DVT_STACK_CODE_GONE], c->rootless,
+                   (double)c->ns / (double)c->total / 1000);
     }
     fflush(stdout);
     for (uint32_t i = 0; getenv("PROBE_LOST") && i < n_shown && i < MAX_SHOWN; i++)

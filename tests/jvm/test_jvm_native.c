@@ -5,12 +5,12 @@
 #include <CUnit/Basic.h>
 
 #include <execinfo.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <ucontext.h>
 
-#include "../../shims/core/guard.h"
 #include "../../shims/jvm/walker.h"
 
 #if !defined(__x86_64__)
@@ -131,16 +131,24 @@ static void test_registers_that_lead_nowhere_are_refused(void)
     CU_ASSERT_EQUAL(dvt_jvm_native_up(&above, true, stack_end), DVT_JVM_NATIVE_LOST);
 }
 
+static uintptr_t find_stack_end(void)
+{
+    pthread_attr_t attr;
+    void *low;
+    size_t n;
+    if (pthread_getattr_np(pthread_self(), &attr) || pthread_attr_getstack(&attr, &low, &n))
+        return 0;
+    pthread_attr_destroy(&attr);
+    return (uintptr_t)low + n;
+}
+
 int main(void)
 {
     struct sigaction on = {.sa_sigaction = on_usr1, .sa_flags = SA_SIGINFO | SA_RESTART};
-    stack_end = ((uintptr_t)&on | 0xFFF) + 1 + (1 << 16); /* beyond main's frame; the guard says what is there */
+    stack_end = find_stack_end();
     sigaction(SIGUSR1, &on, NULL);
     on.sa_sigaction = on_alarm;
     sigaction(SIGPROF, &on, NULL);
-    if (dvt_guard_init())
-        return 77;
-    dvt_guard_check();
     dvt_jvm_native_init();
     CU_initialize_registry();
     CU_pSuite s = CU_add_suite("jvm_native", NULL, NULL);

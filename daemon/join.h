@@ -15,7 +15,8 @@
 enum { JOIN_NONE = UINT32_MAX, JOIN_AMBIGUOUS = UINT32_MAX - 1 };
 
 struct join_scopes { /* columns [n], ascending by close */
-    const uint64_t *open, *close, *serial;
+    const uint64_t *open, *close;
+    const uint64_t *serial; /* the filter does not look at it */
     uint32_t n;
 };
 

@@ -19,7 +19,7 @@ struct reading {
 /* With nothing unusual about batch and thread, only scopes that hold a waiting sample are of use. */
 static bool is_plain(const struct scope_batch *b, const struct thread_state *t)
 {
-    return !b->n_bad && b->is_sorted && !(b->all_flags & ~(uint32_t)SCOPE_BATCH_PLAIN) && !t->open.n && !t->lost &&
+    return b->is_sorted && !(b->all_flags & ~(uint32_t)SCOPE_BATCH_PLAIN) && !t->open.n && !t->lost &&
            b->max_close <= t->mark.drained && b->min_open >= t->early_head;
 }
 
@@ -46,23 +46,43 @@ static void count_empty(const struct reading *r, uint64_t n)
     r->ps->ledger.scopes_empty += n;
 }
 
+/* Takes impossible scopes out of b->keep[n]; returns how many stay. */
+static uint32_t drop_bad(const struct reading *r, struct scope_batch *b, uint32_t n)
+{
+    uint32_t n_keep = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        b->keep[n_keep] = b->keep[k];
+        n_keep += !scope_batch_is_bad(b, b->keep[k]);
+    }
+    r->ps->ledger.scopes_bad += n - n_keep;
+    return n_keep;
+}
+
+/* Only scopes that hold a sample are looked at: what the others say does not matter. */
+static uint32_t choose_with_samples(const struct reading *r, struct scope_batch *b)
+{
+    struct join_scopes heads = {b->open, b->close, NULL, b->n};
+    uint32_t n = join_filter(&heads, thread_state_offs(r->t), thread_state_pending(r->t), b->keep);
+    count_empty(r, b->n - n);
+    if (!n)
+        return 0;
+    scope_batch_rows(b);
+    return drop_bad(r, b, n);
+}
+
 /* Rows worth keeping go to b->keep. */
 static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
 {
     uint32_t n = 0;
-    if (is_plain(b, r->t)) {
-        struct join_scopes columns = {b->open, b->close, b->serial, b->n};
-        n = join_filter(&columns, thread_state_offs(r->t), thread_state_pending(r->t), b->keep);
-        count_empty(r, b->n - n);
-        return n;
-    }
-    for (uint32_t i = 0; i < b->n; i++) {
-        if (b->n_bad && scope_batch_is_bad(b, i)) {
-            r->ps->ledger.scopes_bad++;
-            continue;
-        }
-        b->keep[n] = i;
-        bool wanted = is_wanted(r, b, i);
+    if (is_plain(b, r->t))
+        return choose_with_samples(r, b);
+    scope_batch_rows(b);
+    for (uint32_t i = 0; i < b->n; i++)
+        b->keep[i] = i;
+    uint32_t n_good = drop_bad(r, b, b->n);
+    for (uint32_t k = 0; k < n_good; k++) {
+        bool wanted = is_wanted(r, b, b->keep[k]);
+        b->keep[n] = b->keep[k];
         n += wanted;
         count_empty(r, !wanted);
     }

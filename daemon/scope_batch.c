@@ -13,8 +13,8 @@ void scope_batch_init(struct scope_batch *b)
 
 void scope_batch_fini(struct scope_batch *b)
 {
-    free(b->start);
-    free(b->flags);
+    free(b->open);
+    free(b->keep);
     free(b->names);
     free(b->labels);
     free(b->first_label);
@@ -34,25 +34,26 @@ static void *fit(void *old, uint32_t *cap, uint32_t n, size_t size)
     return p;
 }
 
-/* Two blocks: five 64-bit columns, six of 32 bits. */
+/* Two blocks: eight columns of 64 bits, five of 32. */
 static int fit_columns(struct scope_batch *b, uint32_t n)
 {
-    uint32_t cap = b->cap, cap_flags = b->cap;
+    uint32_t cap = b->cap, cap32 = b->cap;
     n = n < 4096 ? 4096 : n;
-    b->start = fit(b->start, &cap, n, 5 * sizeof *b->start);
-    b->flags = fit(b->flags, &cap_flags, n, 6 * sizeof *b->flags);
-    b->cap = cap < cap_flags ? cap : cap_flags;
+    b->open = fit(b->open, &cap, n, 8 * sizeof *b->open);
+    b->keep = fit(b->keep, &cap32, n, 5 * sizeof *b->keep);
+    b->cap = cap < cap32 ? cap : cap32;
     if (!b->cap) {
-        free(b->start);
-        free(b->flags);
-        b->start = NULL;
-        b->flags = NULL;
+        free(b->open);
+        free(b->keep);
+        b->open = NULL;
+        b->keep = NULL;
         return DVT_ENOMEM;
     }
     n = b->cap;
-    b->end = b->start + n, b->open = b->end + n, b->close = b->open + n, b->serial = b->close + n;
-    b->keep = b->flags + n, b->parent_back = b->keep + n, b->trace = b->parent_back + n;
-    b->name = b->trace + n, b->labelset = b->name + n;
+    b->close = b->open + n, b->start = b->close + n, b->end = b->start + n, b->serial = b->end + n;
+    b->parent_serial = b->serial + n, b->spans = (struct dvt_span_id *)(b->parent_serial + n);
+    b->parent_spans = b->spans + n;
+    b->flags = b->keep + n, b->trace = b->flags + n, b->name = b->trace + n, b->labelset = b->name + n;
     return 0;
 }
 
@@ -62,7 +63,7 @@ bool scope_batch_is_bad(const struct scope_batch *b, uint32_t i)
            (b->serial[i] == 0);
 }
 
-/* start and open hold durations and spans when it begins. A duration above the end wraps to a start above the
+/* from_end holds durations or spans when it begins. A duration above the end wraps to a start above the
  * end. */
 static void subtract(uint64_t *restrict from_end, const uint64_t *restrict end, uint32_t n)
 {
@@ -70,23 +71,32 @@ static void subtract(uint64_t *restrict from_end, const uint64_t *restrict end, 
         from_end[i] = end[i] - from_end[i];
 }
 
-static void survey(struct scope_batch *b)
+static void survey_heads(struct scope_batch *b)
 {
-    uint32_t n_bad = 0, flags = 0, falls = 0;
     uint64_t min_open = UINT64_MAX, max_close = 0, last = 0;
+    uint32_t falls = 0;
     for (uint32_t i = 0; i < b->n; i++) {
-        n_bad += scope_batch_is_bad(b, i);
-        flags |= b->flags[i];
-        falls += b->close[i] < last;
-        last = b->close[i];
-        min_open = b->open[i] < min_open ? b->open[i] : min_open;
-        max_close = last > max_close ? last : max_close;
+        uint64_t close = b->close[i], open = close - b->open[i]; /* there was its span */
+        b->open[i] = open;
+        falls |= close < last;
+        last = close;
+        min_open = open < min_open ? open : min_open;
+        max_close = close > max_close ? close : max_close;
     }
-    b->n_bad = n_bad;
-    b->all_flags = flags;
-    b->is_sorted = falls == 0;
+    b->is_sorted = !falls;
     b->min_open = min_open;
     b->max_close = max_close;
+}
+
+static void survey_flags(struct scope_batch *b)
+{
+    const struct dvt_col *c = &b->msg->flags;
+    b->all_flags = b->n ? (uint32_t)c->base : 0;
+    if (c->width == 0 && c->n_patches == 0)
+        return; /* all the same */
+    dvt_col_expand_u32(c, b->flags);
+    for (uint32_t i = 0; i < b->n; i++)
+        b->all_flags |= b->flags[i];
 }
 
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns)
@@ -96,16 +106,20 @@ int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64
     b->msg = msg;
     b->n = msg->n;
     b->future_ns = now_ns + SCOPE_BATCH_FUTURE_NS;
-    dvt_col_expand_u64(&msg->end, b->end);
-    dvt_col_expand_u64(&msg->dur, b->start);
     dvt_col_expand_u64(&msg->head_close, b->close);
     dvt_col_expand_u64(&msg->head_span, b->open);
-    dvt_col_expand_u64(&msg->serial, b->serial);
-    dvt_col_expand_u32(&msg->flags, b->flags);
-    subtract(b->start, b->end, b->n);
-    subtract(b->open, b->close, b->n);
-    survey(b);
+    survey_heads(b);
+    survey_flags(b);
     return 0;
+}
+
+void scope_batch_rows(struct scope_batch *b)
+{
+    dvt_col_expand_u64(&b->msg->end, b->end);
+    dvt_col_expand_u64(&b->msg->dur, b->start);
+    dvt_col_expand_u64(&b->msg->serial, b->serial);
+    dvt_col_expand_u32(&b->msg->flags, b->flags);
+    subtract(b->start, b->end, b->n);
 }
 
 static int load_links(struct scope_batch *b)
@@ -150,7 +164,8 @@ int scope_batch_details(struct scope_batch *b)
         return DVT_ENOMEM;
     if (m->n_names && dvt_wire_names(m, b->names))
         return DVT_EFORMAT;
-    dvt_col_expand_u32(&m->parent_back, b->parent_back);
+    if (dvt_wire_parents(m, b->serial, b->trace, b->spans, b->parent_spans, b->parent_serial))
+        return DVT_EFORMAT;
     dvt_col_expand_u32(&m->trace, b->trace);
     dvt_col_expand_u32(&m->name, b->name);
     dvt_col_expand_u32(&m->labelset, b->labelset);
@@ -180,22 +195,21 @@ static void rec_links(struct scope_batch *b, uint32_t i, struct dvt_scope_rec *r
 bool scope_batch_rec(struct scope_batch *b, uint32_t i, struct dvt_scope_rec *ret)
 {
     const struct dvt_scopes *m = b->msg;
-    if (b->trace[i] >= m->n_traces || b->name[i] >= m->n_names || b->parent_back[i] >= b->serial[i])
+    if (b->trace[i] >= m->n_traces || b->name[i] >= m->n_names || b->parent_serial[i] >= b->serial[i])
         return false;
     *ret = (struct dvt_scope_rec){
         .serial = b->serial[i],
-        .parent_serial = b->parent_back[i] ? b->serial[i] - b->parent_back[i] : 0,
+        .parent_serial = b->parent_serial[i],
         .start_ns = b->start[i],
         .end_ns = b->end[i],
         .head_open = b->open[i],
         .head_close = b->close[i],
+        .span = b->spans[i],
+        .parent_span = b->parent_spans[i],
         .name = b->names[b->name[i]],
         .flags = b->flags[i],
     };
     memcpy(ret->trace.b, m->traces + 16 * (size_t)b->trace[i], 16);
-    memcpy(ret->span.b, m->spans + 8 * (size_t)i, 8);
-    if (m->parent_spans)
-        memcpy(ret->parent_span.b, m->parent_spans + 8 * (size_t)i, 8);
     rec_labels(b, i, ret);
     rec_links(b, i, ret);
     return !dvt_trace_id_is_zero(&ret->trace);

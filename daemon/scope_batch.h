@@ -1,9 +1,10 @@
 /*
- * scope_batch: one SCOPES message unpacked into columns, checked, and turned into scopes row by row. Layer 2.
+ * scope_batch: one SCOPES message unpacked into columns, checked, and turned into scopes row by row. Layer
+ * 2.
  *
- * Unpacking is in two steps, because most rows of a batch may hold no sample: scope_batch_load fills the
- * columns the join needs, scope_batch_details the rest, only when a row survives. The buffers are reused from
- * batch to batch.
+ * Unpacking is in three steps, because most rows of a batch may hold no sample: scope_batch_load fills the
+ * two columns that tell, scope_batch_rows the other numbers and scope_batch_details the rest, only when
+ * there are rows to look at. The buffers are reused from batch to batch.
  */
 #ifndef SCOPE_BATCH_H
 #define SCOPE_BATCH_H
@@ -19,15 +20,19 @@ enum {
 struct scope_batch {
     const struct dvt_scopes *msg;
     uint32_t n, cap;
-    uint64_t *start, *end, *open, *close, *serial; /* [n] */
-    uint32_t *flags, *keep;                        /* [n]; keep is scratch */
-    uint32_t n_bad;      /* rows that scope_batch_is_bad refuses */
-    uint32_t all_flags;  /* of all rows, or-ed */
+    uint64_t *open, *close; /* [n] ring heads */
+    uint32_t *keep;         /* [n] scratch */
+    uint32_t all_flags;     /* of all rows, or-ed */
     uint64_t min_open, max_close;
     uint64_t future_ns;
-    bool is_sorted;      /* close ascends */
+    bool is_sorted; /* close ascends */
 
-    uint32_t *parent_back, *trace, *name, *labelset; /* [n] */
+    uint64_t *start, *end, *serial; /* [n] */
+    uint32_t *flags;
+
+    uint64_t *parent_serial; /* [n] */
+    struct dvt_span_id *spans, *parent_spans;
+    uint32_t *trace, *name, *labelset;
     struct dvt_str *names;
     struct dvt_label *labels;
     uint32_t *first_label;
@@ -40,11 +45,14 @@ struct scope_batch {
 void scope_batch_init(struct scope_batch *b);
 void scope_batch_fini(struct scope_batch *b);
 
-/* Unpacks the join's columns. msg must outlive the use of b. 0 or DVT_ENOMEM. Hot. */
+/* Unpacks what tells which rows hold samples: heads, and the flags of all. msg must outlive the use of b. 0
+ * or DVT_ENOMEM. Hot. */
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns);
-/* Impossible times, heads or serial. Only needed if n_bad. */
+/* Unpacks times, serials and flags. */
+void scope_batch_rows(struct scope_batch *b);
+/* Impossible times, heads or serial. Needs scope_batch_rows. */
 bool scope_batch_is_bad(const struct scope_batch *b, uint32_t row);
-/* Unpacks the rest. 0, DVT_ENOMEM, or DVT_EFORMAT. */
+/* Unpacks the rest. Needs scope_batch_rows. 0, DVT_ENOMEM, or DVT_EFORMAT. */
 int scope_batch_details(struct scope_batch *b);
 /* Row as a record, valid until the next call. False if its trace id is zero or its parent impossible. */
 bool scope_batch_rec(struct scope_batch *b, uint32_t row, struct dvt_scope_rec *ret);

@@ -136,25 +136,35 @@ struct dvt_scope_rec {
     const struct dvt_trace_id *links; /* [n_links] other traces it works for */
 };
 
-/* A batch of one thread's scopes, in the order they closed. Column form, read in place.
- * A column's bytes: u8 kind, u8 width (0,1,2,4,8), base, values; see PROTOCOL.md "Columns". */
+/* A column of a batch, read in place; PROTOCOL.md "Columns". Part i is p[i], or its patch; value i is made of it. */
+enum dvt_col_kind {
+    DVT_COL_PLAIN = 0,  /* base + part */
+    DVT_COL_DELTA = 1,  /* the value before it (at first base) + part */
+    DVT_COL_ZIGZAG = 2, /* the same with a step either way: 0, -1, 1, -2 ... as 0, 1, 2, 3 ... */
+};
 struct dvt_col {
-    const uint8_t *p; /* values, little-endian, width bytes each */
+    const uint8_t *p;       /* [n] little-endian, width bytes each */
+    const uint8_t *places;  /* [n_patches] 16 bits each, rising: the parts that are replaced */
+    const uint8_t *patches; /* [n_patches] by these, patch_width bytes each */
     uint64_t base;
-    uint32_t n;
-    uint8_t width;
-    bool delta; /* value[i] = value[i-1] + x[i], value[-1] = base; else base + x[i] */
+    uint32_t n, n_patches;
+    uint8_t width, patch_width; /* 0, 1, 2, 4, 8 */
+    uint8_t shift;              /* of parts and patches */
+    uint8_t kind;               /* enum dvt_col_kind */
 };
 
+/* A batch of one thread's scopes, in the order they closed. */
 struct dvt_scopes { /* decoded SCOPES message */
     uint32_t tid, epoch, n;
     uint64_t settled_head; /* every scope holding a sample at or below this offset has been sent (this message
                               included) */
     uint64_t settled_ns;
-    struct dvt_col end, dur, head_close, head_span, serial, parent_back, trace, name, labelset, flags;
-    const uint8_t *spans;                    /* [n] 8 bytes each */
-    const uint8_t *parent_spans;             /* [n] 8 bytes each, or NULL: all zero */
+    struct dvt_col end, dur, head_close, head_span, serial, trace, name, labelset, flags;
+    struct dvt_col span, parent_row, parent_back; /* for dvt_wire_parents; span.n 0: scope i has span i */
+    const uint8_t *spans;                    /* [n_spans] 8 bytes each */
+    const uint8_t *parent_spans;             /* [n_parent_spans] 8 bytes each */
     const uint8_t *traces;                   /* [n_traces] 16 bytes each; column `trace` indexes it */
+    uint32_t n_spans, n_parent_spans;
     uint32_t n_traces, n_names, n_labelsets; /* each <= n */
     uint32_t n_labels;                       /* in all label sets together */
     struct dvt_str names_raw;                /* msgpack array of str, validated; see dvt_wire_str_at */
@@ -293,8 +303,14 @@ int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_
 
 /* Expands a column into out[c->n]. Hot: branch on width once. */
 void dvt_col_expand_u64(const struct dvt_col *c, uint64_t *out);
-void dvt_col_expand_u32(const struct dvt_col *c,
-                        uint32_t *out); /* values are cut to 32 bits; get_* checked index columns */
+/* The same for columns that get_* checked to hold 32 bits or less. */
+void dvt_col_expand_u32(const struct dvt_col *c, uint32_t *out);
+
+/* The scopes' own spans, their parents' (zero: none) and the enclosing scopes' serials (0: none), [n] each. serial
+ * is that column expanded, work is scratch of [n]. DVT_EFORMAT if a reference leads nowhere. */
+int dvt_wire_parents(const struct dvt_scopes *s, const uint64_t *serial, uint32_t *work,
+                     struct dvt_span_id *ret_spans, struct dvt_span_id *ret_parent_spans,
+                     uint64_t *ret_parent_serial);
 
 /* Walks names_raw / labelsets_raw once: fills ret_names[n_names] / the label sets (ret_labels[cap_labels],
  * with ret_first[n_labelsets + 1] the index of each set's first label). DVT_ELIMIT if cap_labels is too

@@ -69,8 +69,13 @@ void *dvt_buf_work(struct dvt_buf *b, size_t n)
 static int pack_write(void *data, const char *p, size_t n)
 {
     struct dvt_packer *k = data;
-    if (!k->rc)
-        k->rc = dvt_buf_append(k->b, p, n);
+    struct dvt_buf *b = k->b;
+    if (!k->rc && n > 0 && n <= b->cap - b->n) { /* most of the time, for a byte or a few */
+        memcpy(b->p + b->n, p, n);
+        b->n += n;
+    } else if (!k->rc) {
+        k->rc = dvt_buf_append(b, p, n);
+    }
     return k->rc;
 }
 

@@ -141,7 +141,7 @@ bool dvt_cur_map(struct dvt_cur *c, uint64_t *ret_pairs)
     return true;
 }
 
-bool dvt_cur_str(struct dvt_cur *c, struct dvt_str *ret)
+bool dvt_cur_str_any(struct dvt_cur *c, struct dvt_str *ret)
 {
     struct dvt_item it;
     if (!next_of(c, DVT_ITEM_STR, &it))

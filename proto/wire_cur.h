@@ -58,7 +58,21 @@ bool dvt_cur_skip(struct dvt_cur *c);
 bool dvt_cur_uint(struct dvt_cur *c, uint64_t *ret);
 bool dvt_cur_array(struct dvt_cur *c, uint64_t *ret_n);
 bool dvt_cur_map(struct dvt_cur *c, uint64_t *ret_pairs);
-bool dvt_cur_str(struct dvt_cur *c, struct dvt_str *ret);
+bool dvt_cur_str_any(struct dvt_cur *c, struct dvt_str *ret);
 bool dvt_cur_bin(struct dvt_cur *c, struct dvt_str *ret);
+
+/* Strings of less than 32 bytes, as most are, without a call. */
+static inline bool dvt_cur_str(struct dvt_cur *c, struct dvt_str *ret)
+{
+    enum { SHORT_STR = 0xA0, SHORT_STR_MASK = 0xE0 };
+    if (c->p == c->end || (*c->p & SHORT_STR_MASK) != SHORT_STR)
+        return dvt_cur_str_any(c, ret);
+    size_t n = (size_t)(*c->p & ~SHORT_STR_MASK);
+    if (n >= dvt_cur_left(c))
+        return false;
+    *ret = (struct dvt_str){(const char *)c->p + 1, n};
+    c->p += 1 + n;
+    return true;
+}
 
 #endif

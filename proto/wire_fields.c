@@ -174,27 +174,32 @@ static int read_field(struct dvt_cur *c, const struct dvt_fields *m, const struc
     return is_number ? store_number(m, f, &it, to, err) : store_bytes(m, f, &it, to, err);
 }
 
-/* Index of the row with this key, f->n if there is none. */
-static unsigned row_of(const struct dvt_fields *f, uint64_t key)
+/* Index of the row with this key, f->n if there is none. Keys mostly come in the table's order: looked for
+ * from `from` on. */
+static unsigned row_of(const struct dvt_fields *f, uint64_t key, unsigned from)
 {
-    unsigned i = 0;
-    while (i < f->n && f->v[i].key != key)
-        i++;
-    return i;
+    for (unsigned i = from; i < f->n; i++)
+        if (f->v[i].key == key)
+            return i;
+    for (unsigned i = 0; i < from; i++)
+        if (f->v[i].key == key)
+            return i;
+    return f->n;
 }
 
-static int read_pair(struct dvt_cur *c, const struct dvt_fields *f, char *to, uint32_t *seen,
+static int read_pair(struct dvt_cur *c, const struct dvt_fields *f, char *to, uint32_t *seen, unsigned *next,
                      struct dvt_err *err)
 {
     struct dvt_item key;
     if (!dvt_cur_next(c, &key) || key.type != DVT_ITEM_UINT)
         return dvt_fail(err, DVT_EFORMAT, 0, "%s message: a key is not a number", f->name);
-    unsigned i = row_of(f, key.u);
+    unsigned i = row_of(f, key.u, *next);
     if (i == f->n)
         return dvt_cur_skip(c) ? 0 : dvt_fail(err, DVT_EFORMAT, 0, "%s message is cut off", f->name);
     if (*seen & 1u << i)
         return fail_at(err, DVT_EFORMAT, f, &f->v[i], "is given twice");
     *seen |= 1u << i;
+    *next = i + 1;
     return read_field(c, f, &f->v[i], to + f->v[i].at, err);
 }
 
@@ -203,11 +208,12 @@ int dvt_fields_read(struct dvt_cur *c, const struct dvt_fields *f, void *ret, st
     _Alignas(16) char copy[DVT_FIELDS_MAX_STRUCT];
     uint64_t n_pairs;
     uint32_t seen = 0;
+    unsigned next = 0;
     memset(copy, 0, f->bytes);
     if (!dvt_cur_map(c, &n_pairs))
         return dvt_fail(err, DVT_EFORMAT, 0, "%s message is not a whole map", f->name);
     for (; n_pairs > 0; n_pairs--) {
-        int rc = read_pair(c, f, copy, &seen, err);
+        int rc = read_pair(c, f, copy, &seen, &next, err);
         if (rc)
             return rc;
     }

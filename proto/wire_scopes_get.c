@@ -5,7 +5,6 @@
  * index columns against their tables, every name and label against its bound. What stays for the reader are
  * values that cannot be wrong by themselves: times and ring offsets. Nothing is allocated.
  */
-#include "wire_cols.h"
 #include "wire_fields.h"
 #include "wire_scopes.h"
 
@@ -13,10 +12,12 @@ struct scopes_msg {
     uint32_t tid, epoch, n;
     uint64_t settled_head, settled_ns;
     struct dvt_str spans, parent_spans, traces, names, labelsets, links;
-    struct dvt_str end, dur, head_close, head_span, serial, parent_back, trace, name, labelset, flags;
+    struct dvt_str end, dur, head_close, head_span, serial, parent_row, parent_back;
+    struct dvt_str trace, name, labelset, flags, span;
 };
 
-#define COL(col, member) DVT_ROW(struct scopes_msg, DVT_SCOPES_COLS + (uint32_t)col, BIN, member, true, 0)
+#define COL(col, member)                                                                                     \
+    DVT_ROW(struct scopes_msg, DVT_SCOPES_COLS + (uint32_t)col, BIN, member, (col) != DVT_COL_SPAN, 0)
 static const struct dvt_field scopes_rows[] = {
     DVT_ROW(struct scopes_msg, DVT_SCOPES_TID, U32, tid, true, 0),
     DVT_ROW(struct scopes_msg, DVT_SCOPES_EPOCH, U32, epoch, true, 0),
@@ -34,11 +35,13 @@ static const struct dvt_field scopes_rows[] = {
     COL(DVT_COL_HEAD_CLOSE, head_close),
     COL(DVT_COL_HEAD_SPAN, head_span),
     COL(DVT_COL_SERIAL, serial),
+    COL(DVT_COL_PARENT_ROW, parent_row),
     COL(DVT_COL_PARENT_BACK, parent_back),
     COL(DVT_COL_TRACE, trace),
     COL(DVT_COL_NAME, name),
     COL(DVT_COL_LABELSET, labelset),
     COL(DVT_COL_FLAGS, flags),
+    COL(DVT_COL_SPAN, span),
 };
 static const struct dvt_fields scopes = DVT_FIELDS("SCOPES", struct scopes_msg, scopes_rows);
 
@@ -138,19 +141,33 @@ static int check_tables(const struct scopes_msg *m, struct dvt_scopes *s, struct
 
 /* ---- the columns ---- */
 
+/* ret_n: how many ids of size bytes these are, at most max. */
+static bool count_ids(struct dvt_str ids, size_t size, uint32_t max, uint32_t *ret_n)
+{
+    if (ids.n % size != 0 || ids.n / size > max)
+        return false;
+    *ret_n = (uint32_t)(ids.n / size);
+    return true;
+}
+
 static bool check_ids(const struct scopes_msg *m, struct dvt_scopes *s)
 {
-    size_t spans_bytes = m->n * sizeof(struct dvt_span_id);
-    size_t n_traces = m->traces.n / sizeof(struct dvt_trace_id);
-    if (m->spans.n != spans_bytes || (m->parent_spans.p && m->parent_spans.n != spans_bytes))
-        return false;
-    if (m->traces.n % sizeof(struct dvt_trace_id) != 0 || n_traces > m->n)
-        return false;
     s->spans = (const uint8_t *)m->spans.p;
     s->parent_spans = (const uint8_t *)m->parent_spans.p;
     s->traces = (const uint8_t *)m->traces.p;
-    s->n_traces = (uint32_t)n_traces;
-    return true;
+    return count_ids(m->spans, sizeof(struct dvt_span_id), m->n, &s->n_spans) &&
+           count_ids(m->parent_spans, sizeof(struct dvt_span_id), m->n, &s->n_parent_spans) &&
+           count_ids(m->traces, sizeof(struct dvt_trace_id), m->n, &s->n_traces);
+}
+
+/* Which span is whose: scope i has span i, or what a column of at least a byte a scope says. So a scope
+ * costs its sender a byte in any case: a small message cannot make its reader expand many. */
+static bool check_span_col(const struct scopes_msg *m, struct dvt_scopes *s)
+{
+    if (!m->span.p)
+        return s->n_spans == m->n;
+    return dvt_col_parse(m->span, m->n, &s->span) && s->span.width > 0 &&
+           dvt_col_is_below(&s->span, s->n_spans);
 }
 
 static bool parse_cols(const struct scopes_msg *m, struct dvt_scopes *s)
@@ -158,6 +175,7 @@ static bool parse_cols(const struct scopes_msg *m, struct dvt_scopes *s)
     return dvt_col_parse(m->end, m->n, &s->end) && dvt_col_parse(m->dur, m->n, &s->dur) &&
            dvt_col_parse(m->head_close, m->n, &s->head_close) &&
            dvt_col_parse(m->head_span, m->n, &s->head_span) && dvt_col_parse(m->serial, m->n, &s->serial) &&
+           dvt_col_parse(m->parent_row, m->n, &s->parent_row) &&
            dvt_col_parse(m->parent_back, m->n, &s->parent_back) && dvt_col_parse(m->trace, m->n, &s->trace) &&
            dvt_col_parse(m->name, m->n, &s->name) && dvt_col_parse(m->labelset, m->n, &s->labelset) &&
            dvt_col_parse(m->flags, m->n, &s->flags);
@@ -169,8 +187,10 @@ static int check_cols(const struct scopes_msg *m, struct dvt_scopes *s, struct d
         return damaged(err, "ids of spans or traces have a wrong length");
     if (!parse_cols(m, s))
         return damaged(err, "a column has a wrong length or an unknown form");
+    if (!check_span_col(m, s))
+        return damaged(err, "spans and scopes do not fit together");
     if (!dvt_col_is_below(&s->trace, s->n_traces) || !dvt_col_is_below(&s->name, s->n_names) ||
-        !dvt_col_is_below(&s->labelset, s->n_labelsets) ||
+        !dvt_col_is_below(&s->labelset, s->n_labelsets) || !dvt_col_is_below(&s->parent_row, m->n) ||
         !dvt_col_is_below(&s->flags, (uint64_t)UINT32_MAX + 1))
         return damaged(err, "a reference lies outside its table");
     return 0;
@@ -194,6 +214,46 @@ int dvt_wire_get_scopes(struct dvt_str map, struct dvt_scopes *ret, struct dvt_e
 }
 
 /* ---- reading the tables of a decoded message ---- */
+
+static void read_spans(const struct dvt_scopes *s, uint32_t *work, struct dvt_span_id *ret_spans)
+{
+    if (!s->span.n) {
+        memcpy(ret_spans, s->spans, s->n * sizeof *ret_spans);
+        return;
+    }
+    dvt_col_expand_u32(&s->span, work);
+    for (uint32_t i = 0; i < s->n; i++)
+        memcpy(&ret_spans[i], s->spans + work[i] * sizeof *ret_spans, sizeof *ret_spans);
+}
+
+int dvt_wire_parents(const struct dvt_scopes *s, const uint64_t *serial, uint32_t *work,
+                     struct dvt_span_id *ret_spans, struct dvt_span_id *ret_parent_spans,
+                     uint64_t *ret_parent_serial)
+{
+    const uint32_t n = s->n, n_spans = s->n_parent_spans;
+    const uint8_t *spans = s->parent_spans;
+    uint32_t n_given = 0; /* one for each scope whose parent is no row */
+    if (n == 0)
+        return n_spans ? DVT_EFORMAT : 0;
+    read_spans(s, work, ret_spans);
+    dvt_col_expand_u64(&s->parent_back, ret_parent_serial);
+    dvt_col_expand_u32(&s->parent_row, work);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = work[i];
+        uint64_t back = ret_parent_serial[i];
+        struct dvt_span_id parent = {0};
+        if (row >= n - i)
+            return DVT_EFORMAT;
+        if (row)
+            parent = ret_spans[i + row];
+        else if (n_given < n_spans)
+            memcpy(&parent, spans + n_given * sizeof parent, sizeof parent);
+        n_given += row == 0;
+        ret_parent_spans[i] = parent;
+        ret_parent_serial[i] = row || back ? serial[i + row] - back : 0;
+    }
+    return n_spans && n_spans != n_given ? DVT_EFORMAT : 0;
+}
 
 int dvt_wire_names(const struct dvt_scopes *s, struct dvt_str *ret_names)
 {

@@ -141,6 +141,7 @@ static bool values_are_in_range(const struct dvt_stacks *s)
 {
     const uint64_t any_u32 = (uint64_t)UINT32_MAX + 1;
     return dvt_col_is_below(&s->reason, N_REASONS) && dvt_col_is_below(&s->depth, DVT_MAX_FRAMES + 1) &&
+           s->depth.kind == DVT_COL_PLAIN &&
            dvt_col_is_below(&s->truncated, 2) && dvt_col_is_below(&s->code, any_u32) &&
            dvt_col_is_below(&s->line, any_u32) && (s->n_frames_total == 0 || s->code.width > 0);
 }

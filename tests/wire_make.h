@@ -53,8 +53,13 @@ static inline struct dvt_welcome sample_welcome(void)
 
 enum { SAMPLE_SCOPES = 12, SAMPLE_STACKS = 3 };
 
-/* n scopes that nest and follow each other, every third with labels, every fifth with links. Free with
- * free(). */
+static inline struct dvt_span_id sample_span(size_t i)
+{
+    return (struct dvt_span_id){{(uint8_t)i, (uint8_t)(1 + i / 256), (uint8_t)(i >> 16)}};
+}
+
+/* n scopes, the last of every four around the three before it; some have no parent span, some one that is
+ * nobody's. Every third has labels, every fifth links. Free with free(). */
 static inline struct dvt_scope_rec *sample_scopes(size_t n)
 {
     static const char *const names[] = {"GET /", "db.query", "r\xC3\xA9sum\xC3\xA9", ""};
@@ -65,19 +70,22 @@ static inline struct dvt_scope_rec *sample_scopes(size_t n)
     labels[2] = (struct dvt_label){dvt_str("tenant"), dvt_str("globex")};
     struct dvt_scope_rec *v = calloc(n + 1, sizeof *v);
     for (size_t i = 0; v && i < n; i++) {
-        v[i] = (struct dvt_scope_rec){.serial = i + 1,
-                                      .parent_serial = i % 4 ? i : 0,
+        bool is_root = i % 4 == 3;
+        v[i] = (struct dvt_scope_rec){.serial = is_root ? i - 2 : i + 2,
+                                      .parent_serial = is_root ? 0 : i / 4 * 4 + 1,
                                       .start_ns = 5000000 + 700 * i,
                                       .end_ns = 5000900 + 1000 * i,
                                       .head_open = 48 * i,
                                       .head_close = 48 * i + 96,
+                                      .span = sample_span(i),
                                       .name = dvt_str(names[i % 4]),
                                       .flags = (uint32_t)(i % 8)};
         v[i].trace.b[0] = (uint8_t)(1 + i / 4);
         v[i].trace.b[9] = (uint8_t)(i / 1024);
-        v[i].span.b[0] = (uint8_t)i;
-        v[i].span.b[1] = (uint8_t)(1 + i / 256);
-        v[i].parent_span.b[7] = (uint8_t)(i % 3);
+        if (!is_root && i % 3)
+            v[i].parent_span = sample_span(i | 3);
+        else
+            v[i].parent_span.b[7] = (uint8_t)(i % 5);
         v[i].labels = &labels[i % 2];
         v[i].n_labels = i % 3 ? 0 : 2;
         v[i].links = links;
@@ -199,15 +207,24 @@ static inline void touch(struct dvt_str s, size_t max)
         sum = (char)(sum + s.p[i]);
 }
 
-static inline void touch_col(const struct dvt_col *c, uint64_t limit)
+/* A column of numbers of any size. */
+static inline uint64_t *touch_col(const struct dvt_col *c)
 {
     uint64_t *wide = malloc((c->n + 1) * sizeof *wide);
-    uint32_t *narrow = malloc((c->n + 1) * sizeof *narrow);
-    must(wide && narrow);
+    must(wide);
     dvt_col_expand_u64(c, wide);
+    return wide;
+}
+
+/* A column of indexes or of small numbers: all below limit. */
+static inline void touch_small_col(const struct dvt_col *c, uint64_t limit)
+{
+    uint64_t *wide = touch_col(c);
+    uint32_t *narrow = malloc((c->n + 1) * sizeof *narrow);
+    must(narrow);
     dvt_col_expand_u32(c, narrow);
     for (uint32_t i = 0; i < c->n; i++)
-        must(narrow[i] == (uint32_t)wide[i] && (limit == 0 || wide[i] < limit));
+        must(narrow[i] == wide[i] && wide[i] < limit);
     free(wide);
     free(narrow);
 }
@@ -231,7 +248,25 @@ static inline void touch_tables(const struct dvt_scopes *s)
     free(first);
 }
 
-static inline void touch_scopes(const struct dvt_scopes *s)
+/* False if a reference to a parent leads nowhere: that is found only here. */
+static inline bool touch_parents(const struct dvt_scopes *s)
+{
+    struct dvt_span_id *spans = calloc(s->n + 1u, sizeof *spans);
+    struct dvt_span_id *parents = calloc(s->n + 1u, sizeof *parents);
+    uint64_t *serial = touch_col(&s->serial), *parent_serial = calloc(s->n + 1u, sizeof *parent_serial);
+    uint32_t *work = calloc(s->n + 1u, sizeof *work);
+    must(spans && parents && parent_serial && work);
+    int rc = dvt_wire_parents(s, serial, work, spans, parents, parent_serial);
+    must(rc == 0 || rc == DVT_EFORMAT);
+    touch((struct dvt_str){(const char *)spans, 8 * (size_t)s->n}, 8 * DVT_MAX_BATCH);
+    touch((struct dvt_str){(const char *)parents, 8 * (size_t)s->n}, 8 * DVT_MAX_BATCH);
+    void *all[] = {spans, parents, serial, parent_serial, work};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    return rc == 0;
+}
+
+static inline bool touch_scopes(const struct dvt_scopes *s)
 {
     const struct dvt_col *cols[] = {&s->end,       &s->dur,    &s->head_close,
                                     &s->head_span, &s->serial, &s->parent_back};
@@ -240,15 +275,17 @@ static inline void touch_scopes(const struct dvt_scopes *s)
     const uint8_t *ids;
     int rc;
     must(s->n <= DVT_MAX_BATCH && s->n_traces <= s->n && s->n_names <= s->n && s->n_labelsets <= s->n);
+    must(s->n_spans <= s->n && s->n_parent_spans <= s->n);
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        touch_col(cols[i], 0);
-    touch_col(&s->trace, s->n_traces + (s->n == 0));
-    touch_col(&s->name, s->n_names + (s->n == 0));
-    touch_col(&s->labelset, s->n_labelsets + (s->n == 0));
-    touch_col(&s->flags, 0);
-    touch((struct dvt_str){(const char *)s->spans, 8 * (size_t)s->n}, 8 * DVT_MAX_BATCH);
-    touch((struct dvt_str){(const char *)s->parent_spans, s->parent_spans ? 8 * (size_t)s->n : 0},
-          8 * DVT_MAX_BATCH);
+        free(touch_col(cols[i]));
+    touch_small_col(&s->trace, s->n_traces);
+    touch_small_col(&s->name, s->n_names);
+    touch_small_col(&s->labelset, s->n_labelsets);
+    touch_small_col(&s->flags, (uint64_t)UINT32_MAX + 1);
+    touch_small_col(&s->parent_row, s->n);
+    touch_small_col(&s->span, s->n_spans);
+    touch((struct dvt_str){(const char *)s->spans, 8 * (size_t)s->n_spans}, 8 * DVT_MAX_BATCH);
+    touch((struct dvt_str){(const char *)s->parent_spans, 8 * (size_t)s->n_parent_spans}, 8 * DVT_MAX_BATCH);
     touch((struct dvt_str){(const char *)s->traces, 16 * (size_t)s->n_traces}, 16 * DVT_MAX_BATCH);
     touch_tables(s);
     while ((rc = dvt_wire_next_links(s, &pos, &scope, &ids, &n_ids)) == 1) {
@@ -256,17 +293,18 @@ static inline void touch_scopes(const struct dvt_scopes *s)
         touch((struct dvt_str){(const char *)ids, 16 * (size_t)n_ids}, 16 * DVT_MAX_LINKS);
     }
     must(rc == 0);
+    return touch_parents(s);
 }
 
 static inline void touch_stacks(const struct dvt_stacks *s)
 {
-    touch_col(&s->head, 0);
-    touch_col(&s->time, 0);
-    touch_col(&s->reason, DVT_STACK_CODE_GONE + 1);
-    touch_col(&s->depth, DVT_MAX_FRAMES + 1);
-    touch_col(&s->truncated, 2);
-    touch_col(&s->code, (uint64_t)UINT32_MAX + 1);
-    touch_col(&s->line, (uint64_t)UINT32_MAX + 1);
+    free(touch_col(&s->head));
+    free(touch_col(&s->time));
+    touch_small_col(&s->reason, DVT_STACK_CODE_GONE + 1);
+    touch_small_col(&s->depth, DVT_MAX_FRAMES + 1);
+    touch_small_col(&s->truncated, 2);
+    touch_small_col(&s->code, (uint64_t)UINT32_MAX + 1);
+    touch_small_col(&s->line, (uint64_t)UINT32_MAX + 1);
     must(s->code.n == s->n_frames_total && s->line.n == s->n_frames_total && s->depth.n == s->n);
 }
 
@@ -352,9 +390,7 @@ static inline int read_body(const void *p, size_t n, struct dvt_err *err)
         return read_list(type, map, err);
     case DVT_MSG_SCOPES:
         rc = dvt_wire_get_scopes(map, &scopes, err);
-        if (!rc)
-            touch_scopes(&scopes);
-        return rc;
+        return rc ? rc : touch_scopes(&scopes) ? 0 : DVT_EFORMAT;
     case DVT_MSG_STACKS:
         rc = dvt_wire_get_stacks(map, &stacks, err);
         if (!rc)

@@ -3,14 +3,15 @@
  * nested (join_gen.h).
  *
  * Measured in CPU time, best of several rounds each:
- *   core      sealed messages -> MAC, decode, filter by samples, unpack, innermost scope of every sample; and how
- *             far each of these steps comes, so that their cost can be read off the differences
+ *   core      sealed messages -> MAC, decode, filter by samples, unpack, innermost scope of every sample; and
+ *             how far each of these steps comes, so that their cost can be read off the differences
  *   join      filter and innermost scope alone, on columns of times in memory
- *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their closing
- *   DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js), tables in memory; and the load of such
- *             tables
- * core and pipeline run the same functions; core leaves out what is done for each surviving scope and sample. The
- * pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
+ *   pipeline  the same messages through pipeline_message and pipeline_tick, with samples, traces and their
+ *             closing
+ *   DuckDB    the same pairs by ASOF joins on one thread (duckdb_asof.js), tables in memory; and the load of
+ *             such tables
+ * core and pipeline run the same functions; core leaves out what is done for each surviving scope and sample.
+ * The pairs found are compared: the depths of the innermost scopes sum up to DuckDB's pairs.
  *
  *   bench_join [SCOPES] [--no-duckdb]
  * Exits with 1 if core is below 20 M scopes/s, or below 15 times DuckDB's join without its load.
@@ -77,17 +78,19 @@ static void join_settled(struct waiting *w, const struct gen_thread *t, uint64_t
     scope_index_keep(&w->index, stack, n_keep);
 }
 
-enum step { STEP_MAC, STEP_DECODE, STEP_COLUMNS, STEP_FILTER, STEP_JOIN, N_STEPS };
+enum step { STEP_MAC, STEP_DECODE, STEP_HEADS, STEP_FILTER, STEP_JOIN, N_STEPS };
 static enum step last_step;
 
 /* Puts the rows that hold samples into their thread's index. */
 static void filter_batch(struct waiting *w, const struct gen_thread *t)
 {
-    struct join_scopes columns = {batch.open, batch.close, batch.serial, batch.n};
-    uint32_t n = join_filter(&columns, t->offs + w->first, t->n_samples - w->first, batch.keep);
+    struct join_scopes heads = {batch.open, batch.close, NULL, batch.n};
+    uint32_t n = join_filter(&heads, t->offs + w->first, t->n_samples - w->first, batch.keep);
     require(!scope_index_reserve(&w->index, n), "memory");
+    scope_batch_rows(&batch);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = batch.keep[k];
+        require(!scope_batch_is_bad(&batch, i), "scope");
         scope_index_put(&w->index, batch.open[i], batch.close[i], batch.serial[i], NULL);
     }
 }
@@ -105,16 +108,18 @@ static void core_message(const struct message *m)
             "message");
     if (last_step == STEP_DECODE)
         return;
-    require(!scope_batch_load(&batch, &scopes, UINT64_MAX / 2) && !batch.n_bad, "batch");
-    if (last_step == STEP_COLUMNS)
+    require(!scope_batch_load(&batch, &scopes, UINT64_MAX / 2), "batch");
+    if (last_step == STEP_HEADS)
         return;
     struct waiting *w = &waiting[scopes.tid];
     const struct gen_thread *t = &threads[scopes.tid];
     filter_batch(w, t);
-    if (last_step == STEP_FILTER)
-        w->index.n = 0;
-    else
+    if (last_step == STEP_JOIN) {
         join_settled(w, t, scopes.settled_head);
+        return;
+    }
+    w->first += join_count_upto(t->offs + w->first, t->n_samples - w->first, scopes.settled_head);
+    w->index.n = 0;
 }
 
 static double run_core(void)
@@ -266,8 +271,8 @@ static void print_rate(const char *what, double seconds)
 
 static double run_steps(void)
 {
-    static const char *const names[N_STEPS] = {"core: MAC", "core: and decode", "core: and columns",
-                                               "core: and filter", "core: and join (all)"};
+    static const char *const names[N_STEPS] = {"core: MAC", "core: and decode", "core: and ring heads",
+                                               "core: and filter, unpack", "core: and join (all)"};
     double seconds = 0;
     for (last_step = STEP_MAC; last_step < N_STEPS; last_step++) {
         seconds = best_of(run_core);
@@ -286,8 +291,8 @@ static bool compare(double core, double join)
     }
     print_rate("DuckDB ASOF join", peer.join_s);
     print_rate("DuckDB load and join", peer.load_s + peer.join_s);
-    printf("times as fast as DuckDB: join to join %.1f, ingest and join to load and join %.1f; ingest and join to "
-           "join %.1f (target %.0f)\n",
+    printf("times as fast as DuckDB: join to join %.1f, ingest and join to load and join %.1f; "
+           "ingest and join to join %.1f (target %.0f)\n",
            peer.join_s / join, (peer.load_s + peer.join_s) / core, peer.join_s / core, TARGET_RATIO);
     printf("pairs %lu, DuckDB %lu\n", depth_sum, peer.pairs);
     require(peer.pairs == depth_sum, "DuckDB found other pairs");

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { N_SCOPES = 1000, N_ROUNDS = 200, N_REPEATS = 15, N_NAMES = 12, N_TENANTS = 6 };
+enum { N_SCOPES = 1000, N_ROUNDS = 200, N_REPEATS = 15, N_NAMES = 12, N_TENANTS = 6, REQUEST = 5 };
 #define TARGET_RATIO 0.2
 
 static struct dvt_scope_rec scopes[N_SCOPES];
@@ -57,11 +57,14 @@ static void require(int rc, const char *what)
     exit(2);
 }
 
-/* A thread of a service: requests of five scopes, each 10 to 500 us, a tenant a request. */
-static void make_scopes(void)
+static void random_bytes(uint8_t *p, size_t n)
 {
-    uint64_t t = 1000000000000, head = 4096;
-    srand(1);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(rand() >> 7);
+}
+
+static void make_texts(void)
+{
     for (int i = 0; i < N_NAMES; i++)
         snprintf(names[i], sizeof names[i], "GET /api/v1/resource/%d", i);
     for (int i = 0; i < N_TENANTS; i++) {
@@ -69,24 +72,47 @@ static void make_scopes(void)
         labels[i][0] = (struct dvt_label){dvt_str("tenant"), dvt_str(tenants[i])};
         labels[i][1] = (struct dvt_label){dvt_str("http.method"), dvt_str("GET")};
     }
-    for (uint64_t i = 0; i < N_SCOPES; i++) {
-        struct dvt_scope_rec *s = &scopes[i];
-        uint64_t request = i / 5, dur = 10000 + (uint64_t)rand() % 490000;
-        t += dur + (uint64_t)rand() % 20000;
-        head += 40 * ((uint64_t)rand() % 4);
-        *s = (struct dvt_scope_rec){
-            .serial = i + 1, .parent_serial = i % 5 ? i : 0, .start_ns = t - dur, .end_ns = t};
-        s->head_open = head - 40 * ((uint64_t)rand() % 2);
-        s->head_close = head;
-        s->name = dvt_str(names[rand() % N_NAMES]);
+}
+
+/* Four scopes within a fifth, which closes last and has a remote parent. */
+static void link_request(struct dvt_scope_rec *first, uint64_t request)
+{
+    struct dvt_scope_rec *root = first + REQUEST - 1;
+    for (uint64_t i = 0; i < REQUEST; i++) {
+        struct dvt_scope_rec *s = &first[i];
+        s->serial = request * REQUEST + (s == root ? 1 : i + 2);
+        random_bytes(s->span.b, sizeof s->span.b);
         s->n_labels = 2;
         s->labels = labels[request % N_TENANTS];
-        for (int b = 0; b < 16; b++)
-            s->trace.b[b] = (uint8_t)((request + 1) * (uint64_t)(b + 77) >> 2);
-        for (int b = 0; b < 8; b++) {
-            s->span.b[b] = (uint8_t)rand();
-            s->parent_span.b[b] = i % 5 ? (uint8_t)rand() : 0;
-        }
+    }
+    random_bytes(root->trace.b, sizeof root->trace.b);
+    random_bytes(root->parent_span.b, sizeof root->parent_span.b);
+    root->start_ns = first->start_ns - 5000;
+    root->head_open = first->head_open;
+    for (struct dvt_scope_rec *s = first; s < root; s++) {
+        s->trace = root->trace;
+        s->parent_span = root->span;
+        s->parent_serial = root->serial;
+    }
+}
+
+/* A thread of a service: requests of five scopes, each 10 to 500 us, a tenant a request. Ids are random. */
+static void make_scopes(void)
+{
+    uint64_t t = 1000000000000, head = 4096;
+    srand(1);
+    make_texts();
+    for (uint64_t i = 0; i < N_SCOPES; i++) {
+        uint64_t dur = 10000 + (uint64_t)rand() % 490000;
+        t += dur + (uint64_t)rand() % 20000;
+        head += 40 * ((uint64_t)rand() % 4);
+        scopes[i] = (struct dvt_scope_rec){.start_ns = t - dur,
+                                           .end_ns = t,
+                                           .head_open = head - 40 * ((uint64_t)rand() % 2),
+                                           .head_close = head,
+                                           .name = dvt_str(names[rand() % N_NAMES])};
+        if (i % REQUEST == REQUEST - 1)
+            link_request(&scopes[i + 1 - REQUEST], i / REQUEST);
     }
 }
 
@@ -98,21 +124,23 @@ static void encode(void)
 
 static void decode(void)
 {
-    static uint64_t wide[6][N_SCOPES];
-    static uint32_t narrow[4][N_SCOPES], first[N_SCOPES + 1];
+    static uint64_t wide[5][N_SCOPES], parent_serial[N_SCOPES];
+    static uint32_t narrow[4][N_SCOPES], first[N_SCOPES + 1], work[N_SCOPES];
+    static struct dvt_span_id spans[N_SCOPES], parent_spans[N_SCOPES];
     static struct dvt_str name_table[N_SCOPES];
     static struct dvt_label label_table[N_SCOPES];
     struct dvt_scopes s;
     require(dvt_wire_get_scopes(map, &s, NULL), "decode");
     require(dvt_wire_names(&s, name_table), "names");
     require(dvt_wire_labelsets(&s, label_table, N_SCOPES, first), "labels");
-    const struct dvt_col *wides[] = {&s.end, &s.dur, &s.head_close, &s.head_span, &s.serial, &s.parent_back};
+    const struct dvt_col *wides[] = {&s.end, &s.dur, &s.head_close, &s.head_span, &s.serial};
     const struct dvt_col *narrows[] = {&s.trace, &s.name, &s.labelset, &s.flags};
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 5; i++)
         dvt_col_expand_u64(wides[i], wide[i]);
     for (int i = 0; i < 4; i++)
         dvt_col_expand_u32(narrows[i], narrow[i]);
-    sink = wide[0][N_SCOPES - 1] + wide[5][1] + narrow[0][N_SCOPES - 1] + first[s.n_labelsets];
+    require(dvt_wire_parents(&s, wide[4], work, spans, parent_spans, parent_serial), "parents");
+    sink = wide[0][N_SCOPES - 1] + parent_serial[1] + narrow[0][N_SCOPES - 1] + first[s.n_labelsets];
 }
 
 static void seal(void)

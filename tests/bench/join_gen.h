@@ -1,12 +1,12 @@
 /*
  * join_gen: nested scopes and samples on many threads, as a busy service would report them. For bench_join.
  *
- * Each outermost scope is a request: a trace of its own with a remote parent. Trace and span ids are random, as
- * OpenTelemetry makes them: no span id comes twice, and a trace id comes once a scope of its trace, 13 times on
- * average. Scopes come in the order they closed, up to five deep; samples are evenly spread with jitter. Ring
- * offsets are what perf gives: a sample's record has some hundred bytes, and a scope's heads are those of the
- * records before it opened and before it closed. So (open, close] holds a sample's time iff
- * (head(open), head(close)] holds its record's end. Always the same data.
+ * Each outermost scope is a request: a trace of its own with a remote parent. Trace and span ids are
+ * random, as OpenTelemetry makes them: no span id comes twice, and a trace id comes once a scope of its
+ * trace, 13 times on average. Scopes come in the order they closed, up to five deep; samples are evenly
+ * spread with jitter. Ring offsets are what perf gives: a sample's record has some hundred bytes, and a
+ * scope's heads are those of the records before it opened and before it closed. So (open, close] holds a
+ * sample's time iff (head(open), head(close)] holds its record's end. Always the same data.
  */
 #ifndef JOIN_GEN_H
 #define JOIN_GEN_H

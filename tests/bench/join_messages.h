@@ -10,7 +10,7 @@
 #include "../../proto/wire.h"
 #include "join_gen.h"
 
-enum { BATCH = 4096 };
+enum { BATCH = 1024 };
 
 struct message {
     uint8_t *p;

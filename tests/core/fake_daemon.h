@@ -259,10 +259,12 @@ static inline void fake_take_scopes(struct fake *f, uint64_t session, struct dvt
         col[k] = calloc(s.n + 1, sizeof *col[k]);
         dvt_col_expand_u64(in[k], col[k]);
     }
+    struct dvt_span_id *spans = calloc(s.n + 1, sizeof *spans), *parents = calloc(s.n + 1, sizeof *parents);
+    uint32_t *work = calloc(s.n + 1, sizeof *work);
     struct dvt_str *names = calloc(s.n_names + 1, sizeof *names);
     struct dvt_label *labels = calloc((size_t)s.n_labelsets * DVT_MAX_LABELS + 1, sizeof *labels);
     uint32_t *label_first = calloc(s.n_labelsets + 2, sizeof *label_first);
-    if (dvt_wire_names(&s, names) != 0 ||
+    if (dvt_wire_parents(&s, col[4], work, spans, parents, col[5]) != 0 || dvt_wire_names(&s, names) != 0 ||
         dvt_wire_labelsets(&s, labels, (size_t)s.n_labelsets * DVT_MAX_LABELS + 1, label_first) != 0)
         f->n_bad++;
     size_t base = f->n_scopes;
@@ -271,7 +273,7 @@ static inline void fake_take_scopes(struct fake *f, uint64_t session, struct dvt
         *o = (struct fake_scope){
             .session = session,
             .serial = col[4][i],
-            .parent_serial = col[5][i] ? col[4][i] - col[5][i] : 0,
+            .parent_serial = col[5][i],
             .start_ns = col[0][i] - col[1][i],
             .end_ns = col[0][i],
             .head_open = col[2][i] - col[3][i],
@@ -282,9 +284,8 @@ static inline void fake_take_scopes(struct fake *f, uint64_t session, struct dvt
             .flags = (uint32_t)col[9][i],
         };
         memcpy(o->trace.b, s.traces + 16 * col[6][i], 16);
-        memcpy(o->span.b, s.spans + 8 * i, 8);
-        if (s.parent_spans)
-            memcpy(o->parent_span.b, s.parent_spans + 8 * i, 8);
+        o->span = spans[i];
+        o->parent_span = parents[i];
         snprintf(o->name, sizeof o->name, "%.*s", (int)names[col[7][i]].n, names[col[7][i]].p);
         size_t at = 0;
         for (uint32_t l = label_first[col[8][i]]; l < label_first[col[8][i] + 1] && at < sizeof o->labels; l++)
@@ -302,6 +303,9 @@ static inline void fake_take_scopes(struct fake *f, uint64_t session, struct dvt
     f->n_batches++;
     for (int k = 0; k < 10; k++)
         free(col[k]);
+    free(spans);
+    free(parents);
+    free(work);
     free(names);
     free(labels);
     free(label_first);

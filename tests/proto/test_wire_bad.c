@@ -158,26 +158,45 @@ static void test_counts_beyond_the_message_are_refused_at_once(void)
     CU_ASSERT_EQUAL(read_exact(body.p, body.n), 0);
 }
 
-/* ---- hostile batches: a good message with one field changed ---- */
-
-/* The bytes of the column under this key in the message in body: columns come last, so it is looked for from
- * behind. */
-static uint8_t *find_bin(uint8_t key)
-{
-    for (size_t at = body.n - 3; at > 0; at--)
-        if (body.p[at] == key && body.p[at + 1] == 0xC4)
-            return body.p + at + 3;
-    abort();
-}
+/* ---- hostile batches: a good message with one column or table replaced ---- */
 
 enum {
-    KEY_TRACE_COL = 22,
-    KEY_FLAGS_COL = 25,
+    KEY_SPANS = 6,
+    KEY_PARENT_SPANS = 7,
+    KEY_PARENT_ROW = 21,
+    KEY_TRACE_COL = 23,
+    KEY_SPAN_COL = 27,
     KEY_STACKS_DEPTH = 8,
     KEY_STACKS_REASON = 7,
-    BASE_AT = 2,
-    VALUES_AT = 10
 };
+
+/* The message in body with the bin under this key replaced, in a buffer that holds until the next call; a
+ * key that it does not have is added at its end. */
+static struct dvt_str with_bin(uint8_t key, const char *bytes, size_t n)
+{
+    static uint8_t out[2000];
+    const uint8_t *from = body.p;
+    size_t at, end;
+    for (at = body.n - 2; at > 0 && !(from[at] == key && from[at + 1] == 0xC4); at--)
+        ;
+    end = at ? at + 3 + from[at + 2] : body.n;
+    at = at ? at : body.n;
+    must(body.n + n + 3 <= sizeof out && n < 256);
+    memcpy(out, from, at);
+    out[4] = (uint8_t)(out[4] + (at == body.n)); /* 92 11 DE 00 pairs: its map has 16 or more */
+    out[at++] = key;
+    out[at++] = 0xC4;
+    out[at++] = (uint8_t)n;
+    memcpy(out + at, bytes, n);
+    memcpy(out + at + n, from + end, body.n - end);
+    return (struct dvt_str){(const char *)out, at + n + body.n - end};
+}
+#define WITH(key, bytes) with_bin(key, bytes, sizeof(bytes) - 1)
+
+static int read_str(struct dvt_str s)
+{
+    return read_exact((const uint8_t *)s.p, s.n);
+}
 
 static void make(uint32_t type)
 {
@@ -185,47 +204,105 @@ static void make(uint32_t type)
     CU_ASSERT_EQUAL(put_sample(&body, type), 0);
 }
 
+#define ZEROS11 "\0\0\0\0\0\0\0\0\0\0\0"
+
 static void test_reference_outside_its_table_is_refused(void)
 {
     make(DVT_MSG_SCOPES); /* 12 scopes, three traces */
-    uint8_t *col = find_bin(KEY_TRACE_COL);
-    CU_ASSERT_FATAL(col[0] == 0 && col[1] == 1 && col[VALUES_AT + 11] == 2);
-    col[VALUES_AT + 11] = 3;
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    col[VALUES_AT + 11] = 2;
-    col[BASE_AT] = 1;
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    memset(col + BASE_AT, 0xFF, 8); /* base + value would wrap to a good index */
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    memset(col + BASE_AT, 0, 8);
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\0\1" ZEROS11 "\2")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\0\1" ZEROS11 "\3")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\4\1" ZEROS11 "\1")), DVT_EFORMAT); /* eight */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\0\x10\1\0\1\0\2")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\0\x10\1\0\1\0\3")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\1\x10\1\0\1\0\2")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\1\x10\2\0\1\0\2\0\1\2")), DVT_EFORMAT); /* 1 + 2 */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\2\0")), DVT_EFORMAT); /* steps either way */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\x08\0\2\0\0\0\0\0\0\0")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\x08\0\3\0\0\0\0\0\0\0")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_TRACE_COL, "\x08\1\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\1" ZEROS11)),
+                    DVT_EFORMAT); /* base + value would wrap to a good index */
 }
 
-static void test_column_of_unknown_form_is_refused(void)
+static void test_spans_that_do_not_fit_the_scopes_are_refused(void)
 {
     make(DVT_MSG_SCOPES);
-    uint8_t *col = find_bin(KEY_TRACE_COL);
-    col[0] = 1; /* references are never steps: their largest would not be seen */
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    col[0] = 2;
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    col[0] = 0;
-    for (unsigned width = 0; width < 256; width++) {
-        col[1] = (uint8_t)width;
-        CU_ASSERT_EQUAL(read_exact(body.p, body.n) == 0, width == 1);
-    }
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_SPANS, "8 bytes!")), DVT_EFORMAT); /* one for twelve scopes */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_SPAN_COL, "\0\1" ZEROS11 "\x0B")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_SPAN_COL, "\0\1" ZEROS11 "\x0C")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_SPAN_COL, "\0\0")), DVT_EFORMAT); /* no byte for each scope */
+}
+
+static void test_parents_that_lead_nowhere_are_refused(void)
+{
+    make(DVT_MSG_SCOPES);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_ROW, "\0\1\x0B" ZEROS11)), DVT_EFORMAT); /* too few spans */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_SPANS, ZEROS11 ZEROS11 ZEROS11 ZEROS11 ZEROS11 "\0")), /* 7 */
+                    DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_SPANS, "")), 0); /* all zero */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_ROW, "\0\1\x0C" ZEROS11)), DVT_EFORMAT);
+    body.n = 0; /* the last row has none after it */
+    struct dvt_scope_rec v[2] = {{.serial = 2}, {.serial = 1}};
+    CU_ASSERT_EQUAL(dvt_wire_put_scopes(&body, 1, 1, 0, 0, v, 2), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_ROW, "\0\1\1\0")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_PARENT_ROW, "\0\1\0\1")), DVT_EFORMAT);
 }
 
 static void test_depths_that_do_not_add_up_and_unknown_reasons_are_refused(void)
 {
-    make(DVT_MSG_STACKS);
-    uint8_t *depth = find_bin(KEY_STACKS_DEPTH);
-    CU_ASSERT_EQUAL(depth[VALUES_AT], 4);
-    depth[VALUES_AT]++;
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
-    depth[VALUES_AT]--;
-    find_bin(KEY_STACKS_REASON)[VALUES_AT] = DVT_STACK_CODE_GONE + 1;
-    CU_ASSERT_EQUAL(read_exact(body.p, body.n), DVT_EFORMAT);
+    make(DVT_MSG_STACKS); /* three, of 4, 0 and 2 frames */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_DEPTH, "\0\1\4\0\2")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_DEPTH, "\0\1\5\0\2")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_DEPTH, "\1\1\4\0\2")), DVT_EFORMAT); /* 4, 4, 6 */
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_REASON, "\0\1\0\7\0")), 0);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_REASON, "\0\1\0\x08\0")), DVT_EFORMAT);
+}
+
+/* Patches, eights, steps of each kind, spans that repeat, parents in and out of the batch. */
+static void make_of_every_form(void)
+{
+    struct dvt_scope_rec v[60] = {0};
+    for (uint32_t i = 0; i < 60; i++) {
+        v[i].serial = i % 4 == 3 ? i - 2 : i + 2;
+        v[i].parent_serial = i % 4 == 3 ? 0 : i / 4 * 4 + 1;
+        v[i].span.b[0] = (uint8_t)(i % 6);
+        v[i].parent_span.b[0] = (uint8_t)(i % 9);
+        v[i].end_ns = i == 30 ? UINT64_C(1) << 40 : 1000 * (uint64_t)i;
+        v[i].head_close = v[i].head_open = 64 * (uint64_t)i;
+        v[i].head_open -= i == 7 ? 64 : 0;
+        v[i].trace.b[0] = (uint8_t)(i / 20);
+    }
+    body.n = 0;
+    must(dvt_wire_put_scopes(&body, 1, 1, 0, 0, v, 60) == 0 && read_exact(body.p, body.n) == 0);
+}
+
+static void test_scopes_of_every_form_cut_at_any_byte_are_refused(void)
+{
+    make_of_every_form();
+    for (size_t n = 0; n < body.n; n++)
+        if (read_exact(body.p, n) >= 0)
+            CU_FAIL("a truncated message was accepted");
+}
+
+static void test_scopes_of_every_form_with_any_byte_changed_keep_the_promises(void)
+{
+    make_of_every_form();
+    for (size_t at = 0; at < body.n; at++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            body.p[at] ^= (uint8_t)(1u << bit);
+            (void)read_exact(body.p, body.n);
+            body.p[at] ^= (uint8_t)(1u << bit);
+        }
+    }
+    CU_PASS("survived");
+}
+
+static int write_every_form(const char *dir)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s/scopes_of_every_form", dir);
+    FILE *f = fopen(path, "wb");
+    make_of_every_form();
+    return !f || fwrite(body.p, 1, body.n, f) != body.n || fclose(f) != 0;
 }
 
 static int write_corpus(const char *dir)
@@ -245,7 +322,7 @@ static int write_corpus(const char *dir)
             return 1;
         dvt_buf_fini(&out);
     }
-    return 0;
+    return write_every_form(dir);
 }
 
 int main(int argc, char **argv)
@@ -267,8 +344,11 @@ int main(int argc, char **argv)
     T(test_numbers_in_any_encoding_are_the_same);
     T(test_counts_beyond_the_message_are_refused_at_once);
     T(test_reference_outside_its_table_is_refused);
-    T(test_column_of_unknown_form_is_refused);
+    T(test_spans_that_do_not_fit_the_scopes_are_refused);
+    T(test_parents_that_lead_nowhere_are_refused);
     T(test_depths_that_do_not_add_up_and_unknown_reasons_are_refused);
+    T(test_scopes_of_every_form_cut_at_any_byte_are_refused);
+    T(test_scopes_of_every_form_with_any_byte_changed_keep_the_promises);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();

@@ -1,4 +1,4 @@
-/* wire: SCOPES and STACKS, and the columns they are made of. */
+/* wire: SCOPES and STACKS come back as they were, and what repeats in them is sent once. */
 #include <CUnit/Basic.h>
 #include "../wire_make.h"
 
@@ -14,8 +14,9 @@ static struct dvt_str map_of(uint32_t type)
 /* A decoded SCOPES message, all columns widened. */
 struct wide {
     struct dvt_scopes s;
-    uint64_t *end, *dur, *head_close, *head_span, *serial, *parent_back;
+    uint64_t *end, *dur, *head_close, *head_span, *serial, *parent_serial;
     uint32_t *trace, *name, *labelset, *flags;
+    struct dvt_span_id *spans, *parent_spans;
     struct dvt_str *names;
     struct dvt_label *labels;
     uint32_t *first_label;
@@ -44,9 +45,15 @@ static bool wide_init(struct wide *w)
         return false;
     w->end = widen64(&w->s.end), w->dur = widen64(&w->s.dur);
     w->head_close = widen64(&w->s.head_close), w->head_span = widen64(&w->s.head_span);
-    w->serial = widen64(&w->s.serial), w->parent_back = widen64(&w->s.parent_back);
+    w->serial = widen64(&w->s.serial);
     w->trace = widen32(&w->s.trace), w->name = widen32(&w->s.name);
     w->labelset = widen32(&w->s.labelset), w->flags = widen32(&w->s.flags);
+    uint32_t *work = calloc(w->s.n + 1u, sizeof *work);
+    w->parent_serial = calloc(w->s.n + 1u, sizeof *w->parent_serial);
+    w->spans = calloc(w->s.n + 1u, sizeof *w->spans);
+    w->parent_spans = calloc(w->s.n + 1u, sizeof *w->parent_spans);
+    CU_ASSERT_EQUAL(dvt_wire_parents(&w->s, w->serial, work, w->spans, w->parent_spans, w->parent_serial), 0);
+    free(work);
     w->names = calloc(w->s.n_names + 1u, sizeof *w->names);
     w->labels = calloc(w->s.n_labels + 1u, sizeof *w->labels);
     w->first_label = calloc(w->s.n_labelsets + 1u, sizeof *w->first_label);
@@ -57,26 +64,24 @@ static bool wide_init(struct wide *w)
 
 static void wide_fini(struct wide *w)
 {
-    void *all[] = {w->end,  w->dur,      w->head_close, w->head_span, w->serial, w->parent_back, w->trace,
-                   w->name, w->labelset, w->flags,      w->names,     w->labels, w->first_label};
+    void *all[] = {w->end,  w->dur,   w->head_close, w->head_span, w->serial,      w->parent_serial,
+                   w->spans, w->trace, w->name,       w->labelset,  w->parent_spans, w->flags,
+                   w->names, w->labels, w->first_label};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
 
 static bool numbers_are_same(const struct wide *w, const struct dvt_scope_rec *v, uint32_t i)
 {
-    uint64_t parent = w->parent_back[i] ? w->serial[i] - w->parent_back[i] : 0;
-    return w->serial[i] == v->serial && parent == v->parent_serial && w->end[i] == v->end_ns &&
+    return w->serial[i] == v->serial && w->parent_serial[i] == v->parent_serial && w->end[i] == v->end_ns &&
            w->end[i] - w->dur[i] == v->start_ns && w->head_close[i] == v->head_close &&
            w->head_close[i] - w->head_span[i] == v->head_open && w->flags[i] == v->flags;
 }
 
 static bool ids_are_same(const struct wide *w, const struct dvt_scope_rec *v, uint32_t i)
 {
-    static const struct dvt_span_id zero;
-    const void *parent = w->s.parent_spans ? (const void *)(w->s.parent_spans + 8 * i) : (const void *)&zero;
     return memcmp(w->s.traces + 16 * w->trace[i], &v->trace, 16) == 0 &&
-           memcmp(w->s.spans + 8 * i, &v->span, 8) == 0 && memcmp(parent, &v->parent_span, 8) == 0;
+           memcmp(&w->spans[i], &v->span, 8) == 0 && memcmp(&w->parent_spans[i], &v->parent_span, 8) == 0;
 }
 
 static bool labels_are_same(const struct wide *w, const struct dvt_scope_rec *v, uint32_t i)
@@ -176,7 +181,7 @@ static void test_equal_names_traces_and_labels_are_sent_once(void)
     struct dvt_scopes s;
     CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
     CU_ASSERT(s.n_names == 1 && s.n_traces == 1 && s.n_labelsets == 1 && s.n_labels == 1);
-    CU_ASSERT_PTR_NULL(s.parent_spans); /* all zero: not sent */
+    CU_ASSERT_EQUAL(s.n_parent_spans, 0); /* all zero: not sent */
 }
 
 static void test_names_and_labels_over_their_bounds_are_cut(void)
@@ -219,58 +224,89 @@ static void test_scope_that_is_its_own_parent_is_refused(void)
     CU_ASSERT_EQUAL(dvt_wire_put_scopes(&body, 1, 1, 0, 0, &v, 1), DVT_EINVAL);
 }
 
-/* ---- columns ---- */
+/* ---- ids ---- */
 
-/* Both neighbours of each width's border. */
-static const uint64_t borders[] = {0,         1, 255, 256, 65535, 65536, UINT32_MAX, (uint64_t)UINT32_MAX + 1,
-                                   UINT64_MAX};
+enum { MANY = 3000 };
+static struct dvt_scope_rec many[MANY];
 
-static void test_columns_round_trip_at_every_width_in_the_narrowest(void)
+/* Encodes many[MANY]; what is read of it holds until the next message. */
+static struct dvt_scopes expect_many(void)
 {
-    static const uint8_t widths[] = {0, 1, 1, 2, 2, 4, 4, 8, 8};
-    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++) {
-        struct dvt_scope_rec v[3] = {
-            {.serial = 1, .end_ns = 0}, {.serial = 1, .end_ns = borders[i]}, {.serial = 1}};
-        v[2].end_ns = borders[i];
-        struct dvt_scopes s;
-        expect_round_trip(v, 3);
-        CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
-        CU_ASSERT_EQUAL(s.end.width, widths[i]);
-        CU_ASSERT_EQUAL(s.dur.width, widths[i]);
-        CU_ASSERT(s.end.delta && !s.dur.delta);
-        v[2].end_ns = 0; /* not rising any more */
-        expect_round_trip(v, 3);
-        CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
-        CU_ASSERT(s.end.width == widths[i] && s.end.delta == (borders[i] == 0));
+    struct dvt_scopes s = {0};
+    expect_round_trip(many, MANY);
+    CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
+    return s;
+}
+
+/* Requests of ten scopes: nine within the last, which has a remote parent. */
+static void make_requests(void)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t root = i / 10 * 10 + 9;
+        many[i] = (struct dvt_scope_rec){.serial = i == root ? i - 8 : i + 2,
+                                         .parent_serial = i == root ? 0 : root - 8,
+                                         .span = {{(uint8_t)i, (uint8_t)(i >> 8), 1}}};
+        many[i].parent_span = (struct dvt_span_id){{(uint8_t)root, (uint8_t)(root >> 8), 1 + (i == root)}};
+        memcpy(many[i].trace.b, &root, sizeof root);
     }
 }
 
-static void test_rising_columns_are_sent_as_steps(void)
+static void test_parent_spans_of_the_same_batch_are_not_sent_again(void)
 {
-    enum { N = 1000 };
-    static struct dvt_scope_rec v[N];
-    struct dvt_scopes s;
-    for (size_t i = 0; i < N; i++)
-        v[i] = (struct dvt_scope_rec){.serial = i + 1,
-                                      .start_ns = i * 200 + (UINT64_C(1) << 60),
-                                      .end_ns = i * 200 + (UINT64_C(1) << 60)};
-    expect_round_trip(v, N);
-    CU_ASSERT_EQUAL(dvt_wire_get_scopes(map_of(DVT_MSG_SCOPES), &s, NULL), 0);
-    CU_ASSERT(s.end.delta && s.end.width == 1 && s.serial.delta && s.serial.width == 1);
+    make_requests();
+    struct dvt_scopes s = expect_many();
+    CU_ASSERT(s.n_spans == MANY && s.span.n == 0 && s.n_parent_spans == MANY / 10);
+    CU_ASSERT(s.parent_row.width == 1 && s.parent_back.width == 0 && s.parent_back.n_patches == 0);
+    CU_ASSERT(s.n_traces == MANY / 10 && s.trace.kind == DVT_COL_DELTA && s.trace.width == 0);
 }
 
-static void test_columns_wrap_modulo_two_to_the_64(void)
+static void test_spans_that_come_again_are_sent_once(void)
 {
-    static const uint8_t bytes[] = {2, 3};
-    uint64_t wide[2];
-    uint32_t narrow[2];
-    struct dvt_col c = {bytes, UINT64_MAX, 2, 1, false};
-    dvt_col_expand_u64(&c, wide);
-    CU_ASSERT(wide[0] == 1 && wide[1] == 2);
-    c.delta = true;
-    dvt_col_expand_u64(&c, wide);
-    dvt_col_expand_u32(&c, narrow);
-    CU_ASSERT(wide[0] == 1 && wide[1] == 4 && narrow[0] == 1 && narrow[1] == 4);
+    make_requests();
+    for (uint32_t i = 0; i < MANY; i++)
+        many[i].span = (struct dvt_span_id){{(uint8_t)(i % 7), 0, 3}};
+    struct dvt_scopes s = expect_many();
+    CU_ASSERT(s.n_spans == 7 && s.span.n == MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        many[i].span.b[2] = 0; /* one of them is zero */
+    s = expect_many();
+    CU_ASSERT_EQUAL(s.n_spans, 7);
+    for (uint32_t i = 0; i < MANY; i++)
+        many[i].span = (struct dvt_span_id){{1}};
+    s = expect_many();
+    CU_ASSERT(s.n_spans == 1 && s.span.width == 1); /* never less than a byte a scope */
+}
+
+/* Any ids, of few different spans or of many, whosever parents they are. */
+static void test_random_parents_round_trip(void)
+{
+    srand(1);
+    for (uint32_t kinds = 1; kinds <= MANY; kinds *= 5) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            uint32_t span = (uint32_t)rand() % kinds, parent = (uint32_t)rand() % (kinds + 1);
+            many[i] = (struct dvt_scope_rec){.serial = 1 + (uint64_t)(rand() % MANY)};
+            many[i].parent_serial = (uint64_t)rand() % many[i].serial;
+            many[i].end_ns = (uint64_t)rand() << rand() % 34;
+            many[i].head_close = (uint64_t)rand() << rand() % 34;
+            memcpy(many[i].span.b, &span, sizeof span);
+            memcpy(many[i].parent_span.b, &parent, sizeof parent);
+            memcpy(many[i].trace.b, &parent, sizeof parent);
+        }
+        expect_many();
+    }
+}
+
+static void test_one_long_scope_does_not_widen_the_columns_of_all(void)
+{
+    make_requests();
+    for (uint32_t i = 0; i < MANY; i++)
+        many[i].end_ns = many[i].start_ns = 1000 * (uint64_t)i;
+    many[5].end_ns += UINT64_C(1) << 40; /* out of order, too */
+    many[6].head_close = 1;
+    many[6].head_open = 5;
+    struct dvt_scopes s = expect_many();
+    CU_ASSERT(s.end.kind == DVT_COL_ZIGZAG && s.end.width == 2 && s.end.n_patches == 2);
+    CU_ASSERT(s.dur.width == 0 && s.dur.n_patches == 1 && s.head_span.n_patches == 1);
 }
 
 /* ---- stacks ---- */
@@ -312,7 +348,7 @@ static void test_stacks_round_trip(void)
 static void test_deepest_stack_and_largest_batch_of_stacks_round_trip(void)
 {
     static uint32_t code[DVT_MAX_FRAMES + 1], line[DVT_MAX_FRAMES + 1];
-    static struct dvt_stack_rec many[DVT_MAX_BATCH + 1];
+    static struct dvt_stack_rec stacks[DVT_MAX_BATCH + 1];
     for (uint32_t i = 0; i < DVT_MAX_FRAMES; i++) {
         code[i] = UINT32_MAX - i;
         line[i] = i * i;
@@ -320,9 +356,9 @@ static void test_deepest_stack_and_largest_batch_of_stacks_round_trip(void)
     struct dvt_stack_rec deep = {1, 2, 0, 1, DVT_MAX_FRAMES, code, line};
     expect_stacks(&deep, 1);
     for (uint32_t i = 0; i < DVT_MAX_BATCH; i++)
-        many[i] = (struct dvt_stack_rec){i, i, i % 8, i % 2, i % 3, code, line};
-    expect_stacks(many, DVT_MAX_BATCH);
-    CU_ASSERT_EQUAL(dvt_wire_put_stacks(&body, 1, 1, many, DVT_MAX_BATCH + 1), DVT_ELIMIT);
+        stacks[i] = (struct dvt_stack_rec){i, i, i % 8, i % 2, i % 3, code, line};
+    expect_stacks(stacks, DVT_MAX_BATCH);
+    CU_ASSERT_EQUAL(dvt_wire_put_stacks(&body, 1, 1, stacks, DVT_MAX_BATCH + 1), DVT_ELIMIT);
     deep.n_frames++;
     CU_ASSERT_EQUAL(dvt_wire_put_stacks(&body, 1, 1, &deep, 1), DVT_ELIMIT);
     deep.n_frames = 0;
@@ -352,9 +388,10 @@ int main(void)
     T(test_names_and_labels_over_their_bounds_are_cut);
     T(test_scopes_with_the_most_labels_and_links_round_trip_and_one_more_is_refused);
     T(test_scope_that_is_its_own_parent_is_refused);
-    T(test_columns_round_trip_at_every_width_in_the_narrowest);
-    T(test_rising_columns_are_sent_as_steps);
-    T(test_columns_wrap_modulo_two_to_the_64);
+    T(test_parent_spans_of_the_same_batch_are_not_sent_again);
+    T(test_spans_that_come_again_are_sent_once);
+    T(test_random_parents_round_trip);
+    T(test_one_long_scope_does_not_widen_the_columns_of_all);
     T(test_stacks_round_trip);
     T(test_deepest_stack_and_largest_batch_of_stacks_round_trip);
     T(test_recursion_of_one_function_is_sent_at_least_a_byte_a_frame);

@@ -6,8 +6,9 @@
 
 /* ---- opening ---- */
 
-/* Ids are a thread's random base plus the scope's number times an odd constant (a Weyl sequence): as good as random for being
- * distinct, for two instructions. The part that varies comes first, so that short prefixes tell traces apart. */
+/* Ids are a thread's random base plus the scope's number times an odd constant (a Weyl sequence): as good as
+ * random for being distinct, for two instructions. The part that varies comes first, so that short prefixes
+ * tell traces apart. */
 static inline uint64_t weyl(const struct dvt_opening *o)
 {
     return o->serial * 0x9e3779b97f4a7c15u;
@@ -88,7 +89,8 @@ static void given_context(struct dvt_opening *o, const struct dvt_scope_args *a)
 
 static inline bool gives_context(const struct dvt_scope_args *a)
 {
-    return (uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id | (uintptr_t)a->parent_span_id;
+    return (uintptr_t)a->traceparent | (uintptr_t)a->trace_id | (uintptr_t)a->span_id |
+           (uintptr_t)a->parent_span_id;
 }
 
 static void keep_text(struct dvt_slot *s, const char *name)
@@ -167,8 +169,9 @@ static __attribute__((noinline)) struct dvt_scope open_by_clock(const struct dvt
     return open_plain(dvt_frame_next(dvt_tls_slot, now_ns, 0), a);
 }
 
-/* What most scopes are: an interned name or none, no context given, no labels, on a thread about which nothing is unusual. It calls
- * nothing but its stand-ins, in place of returning, so that no register need be saved. */
+/* What most scopes are: an interned name or none, no context given, no labels, on a thread about which
+ * nothing is unusual. It calls nothing but its stand-ins, in place of returning, so that no register need be
+ * saved. */
 struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
 {
     static const struct dvt_scope_args none;
@@ -176,7 +179,8 @@ struct dvt_scope dvt_scope_open(const struct dvt_scope_args *args)
     if (!dvt_is_recording())
         return (struct dvt_scope){0};
     struct dvt_slot *s = dvt_tls_slot;
-    if (DVT_UNLIKELY(!dvt_is_plain(s) || gives_context(a) || (a->n_labels | a->n_links) || (!a->interned && a->name)))
+    if (DVT_UNLIKELY(!dvt_is_plain(s) || gives_context(a) || (a->n_labels | a->n_links) ||
+                     (!a->interned && a->name)))
         return open_any(a);
     if (DVT_UNLIKELY(!dvt_tick_is_used()))
         return open_by_clock(a);

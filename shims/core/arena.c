@@ -1,5 +1,6 @@
 /*
- * arena: see arena.h. Almost always the innermost frame grows at the top; a change further down moves what lies above.
+ * arena: see arena.h. Almost always the innermost frame grows at the top; a change further down moves what
+ * lies above.
  */
 #include "arena.h"
 
@@ -62,7 +63,8 @@ static bool splice(struct dvt_slot *s, uint32_t i, uint32_t at, uint32_t del, ui
     return true;
 }
 
-/* The handler copies regions: it must not see one in motion. It runs on this thread, so a compiler barrier orders. */
+/* The handler copies regions: it must not see one in motion. It runs on this thread, so a compiler barrier
+ * orders. */
 static void set_busy(struct dvt_slot *s, uint32_t busy)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -70,7 +72,8 @@ static void set_busy(struct dvt_slot *s, uint32_t busy)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-static void put(struct dvt_slot *s, uint32_t i, enum dvt_blob_kind kind, struct dvt_str key, struct dvt_str value)
+static void put(struct dvt_slot *s, uint32_t i, enum dvt_blob_kind kind, struct dvt_str key,
+                struct dvt_str value)
 {
     uint32_t at = region_end(s, i);
     if (splice(s, i, at, 0, (uint32_t)dvt_blob_bytes(key.n, value.n)))
@@ -79,7 +82,8 @@ static void put(struct dvt_slot *s, uint32_t i, enum dvt_blob_kind kind, struct 
         dvt_count(&s->n.labels_cut);
 }
 
-void dvt_arena_add(struct dvt_slot *s, uint32_t i, enum dvt_blob_kind kind, struct dvt_str key, struct dvt_str value)
+void dvt_arena_add(struct dvt_slot *s, uint32_t i, enum dvt_blob_kind kind, struct dvt_str key,
+                   struct dvt_str value)
 {
     set_busy(s, 1);
     put(s, i, kind, key, value);

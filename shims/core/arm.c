@@ -1,6 +1,6 @@
 /*
- * arm: see arm.h. Publication order (read by dvt_read_head): pending epoch, ring pointer, epoch without pending; and back: the
- * zero word, then the next epoch.
+ * arm: see arm.h. Publication order (read by dvt_read_head): pending epoch, ring pointer, epoch without
+ * pending; and back: the zero word, then the next epoch.
  */
 #include "arm.h"
 
@@ -47,8 +47,8 @@ static void refuse(struct dvt_slot *s)
     atomic_store_explicit(&s->arm_state, DVT_ARM_FAILED, memory_order_release);
 }
 
-/* At the address of the thread's last ring if it had one of this size: replaced in place, no reader can trip. An old one of
- * another size is left as it is, one empty page. */
+/* At the address of the thread's last ring if it had one of this size: replaced in place, no reader can trip.
+ * An old one of another size is left as it is, one empty page. */
 static int map_ring(struct dvt_slot *s, int fd, uint32_t bytes)
 {
     bool same = s->map && s->map_bytes == bytes;
@@ -62,11 +62,12 @@ static int map_ring(struct dvt_slot *s, int fd, uint32_t bytes)
     return 0;
 }
 
-/* The thread's CPU time when the event was opened: an event that counts time counts its thread's CPU ns from then on. A thread
- * that has ended left its last clock in cpu_end_ns. 0 if it cannot be told. */
+/* The thread's CPU time when the event was opened: an event that counts time counts its thread's CPU ns from
+ * then on. A thread that has ended left its last clock in cpu_end_ns. 0 if it cannot be told. */
 static uint64_t opened_cpu_ns(const struct dvt_slot *s, int fd)
 {
-    uint64_t values[2], cpu = dvt_clock_ns(s->cpu_clock); /* count; lost records where the daemon asked for them */
+    uint64_t values[2]; /* count; lost records where the daemon asked for them */
+    uint64_t cpu = dvt_clock_ns(s->cpu_clock);
     if (atomic_load_explicit(&s->state, memory_order_acquire) != DVT_SLOT_LIVE || cpu == 0)
         cpu = s->cpu_end_ns;
     if (read(fd, values, sizeof values) < (ssize_t)sizeof values[0] || cpu < values[0])
@@ -92,9 +93,9 @@ static int arm_signal(int fd, pid_t tid)
     return fcntl(fd, F_SETFL, flags | O_ASYNC) == 0 ? 0 : DVT_EIO;
 }
 
-/* The time is read when the ring's pointer is there for all to see (an exchange, unlike a store, waits for that): a scope that
- * read its start sooner may have found none. The margin is more than a processor reads ahead; scopes in it are told from
- * samples before them by time too. */
+/* The time is read when the ring's pointer is there for all to see (an exchange, unlike a store, waits for
+ * that): a scope that read its start sooner may have found none. The margin is more than a processor reads
+ * ahead; scopes in it are told from samples before them by time too. */
 static void set_head(struct dvt_slot *s, const _Atomic uint64_t *head)
 {
     (void)atomic_exchange_explicit(&s->head_ptr, head, memory_order_seq_cst);
@@ -114,10 +115,11 @@ static void publish(struct dvt_slot *s, int fd, const struct dvt_sampling *how)
         if (s->armed_head != 0) /* the first sample fell before there was a handler to do it */
             dvt_handler_next_period(s, fd);
     }
-    if (!live) /* the daemon may have unmapped the ring already, and ours be a new one: its head says nothing */
+    if (!live) /* the daemon may have unmapped the ring, and ours be a new one: its head says nothing */
         s->armed_head = DVT_HEAD_UNKNOWN;
     atomic_store_explicit(&s->epoch_word, dvt_slot_epoch(s), memory_order_seq_cst);
-    /* A scope that closed while pending read the head no later than here: if it is still 0, no sample fell in any. */
+    /* A scope that closed while pending read the head no later than here: if it is still 0, no sample fell in
+     * any. */
     s->armed_clean = live && atomic_load_explicit(head, memory_order_seq_cst) == 0;
     atomic_store_explicit(&s->arm_state, DVT_ARM_ARMED, memory_order_release);
 }
@@ -141,7 +143,8 @@ bool dvt_arm_ask_all(void)
 {
     bool more = false;
     for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next) {
-        if (!dvt_slot_is_live(s) || atomic_load_explicit(&s->arm_state, memory_order_acquire) != DVT_ARM_WANTED)
+        if (!dvt_slot_is_live(s) ||
+            atomic_load_explicit(&s->arm_state, memory_order_acquire) != DVT_ARM_WANTED)
             continue;
         dvt_control_arm(s);
         more |= atomic_load_explicit(&s->arm_state, memory_order_acquire) == DVT_ARM_WANTED;
@@ -178,7 +181,8 @@ void dvt_arm_hang_up(void)
     for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next)
         if (dvt_slot_is_live(s))
             disarm_live(s);
-        else if (dvt_slot_is_ours(s) && atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_ENDED)
+        else if (dvt_slot_is_ours(s) &&
+                 atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_ENDED)
             dvt_arm_release(s);
 }
 

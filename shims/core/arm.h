@@ -1,5 +1,6 @@
 /*
- * arm: maps the perf ring that the daemon opened for a thread, arms its signal, and takes both away again. Sender only.
+ * arm: maps the perf ring that the daemon opened for a thread, arms its signal, and takes both away again.
+ * Sender only.
  */
 #ifndef DVT_ARM_H
 #define DVT_ARM_H
@@ -17,8 +18,8 @@ struct dvt_sampling {
 void dvt_arm_take(const struct dvt_armed *m, int fd, const struct dvt_sampling *how);
 /* Asks for every live thread that is not armed yet. True if some could not be asked now. */
 bool dvt_arm_ask_all(void);
-/* The daemon is gone: stops the kernel from sampling for nobody, and gives live threads a new arming number. Their rings'
- * addresses stay readable, since a thread may be reading there. */
+/* The daemon is gone: stops the kernel from sampling for nobody, and gives live threads a new arming number.
+ * Their rings' addresses stay readable, since a thread may be reading there. */
 void dvt_arm_hang_up(void);
 /* An ended thread's ring and descriptor. */
 void dvt_arm_release(struct dvt_slot *s);

@@ -1,6 +1,6 @@
 /*
- * batch: ring entries of one thread as scope records, ready to encode. The records point into the ring (or a copy of it),
- * which must not be released before the batch is sent.
+ * batch: ring entries of one thread as scope records, ready to encode. The records point into the ring (or a
+ * copy of it), which must not be released before the batch is sent.
  */
 #ifndef DVT_BATCH_H
 #define DVT_BATCH_H
@@ -16,7 +16,8 @@ struct dvt_batch {
     struct dvt_trace_id links[DVT_BATCH_LINKS];
 };
 
-/* Adds the entry e, whose times are in ns and whose blob is at `blob`. False if the batch is full: send it first. */
+/* Adds the entry e, whose times are in ns and whose blob is at `blob`. False if the batch is full: send it
+ * first. */
 bool dvt_batch_add(struct dvt_batch *b, const struct dvt_scope_entry *e, const uint8_t *blob);
 void dvt_batch_clear(struct dvt_batch *b);
 

@@ -40,11 +40,13 @@ static int add_socket(struct dvt_config *c, const char *dir, const char *name)
 
 static int find_sockets(struct dvt_config *c, const char *option, struct dvt_err *err)
 {
-    const char *given = first_set(option, "DOVETAIL_SOCKET", NULL, NULL), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *given = first_set(option, "DOVETAIL_SOCKET", NULL, NULL);
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
     char own[64];
     if (given) {
         if (add_socket(c, given, "") != 0)
-            return dvt_fail(err, DVT_EINVAL, 0, "socket path is longer than %d bytes: %.60s...", DVT_SOCKET_PATH - 1, given);
+            return dvt_fail(err, DVT_EINVAL, 0, "socket path is longer than %d bytes: %.60s...",
+                            DVT_SOCKET_PATH - 1, given);
         return 0;
     }
     add_socket(c, "/run/dovetail/control.sock", "");
@@ -54,7 +56,8 @@ static int find_sockets(struct dvt_config *c, const char *option, struct dvt_err
     return add_socket(c, own, "/control.sock");
 }
 
-int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, const char *program, struct dvt_err *err)
+int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, const char *program,
+                    struct dvt_err *err)
 {
     static const struct dvt_options none;
     const struct dvt_options *o = options ? options : &none;

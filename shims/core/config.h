@@ -20,6 +20,7 @@ struct dvt_config {
 };
 
 /* Fills *c. options and program may be NULL. DVT_EINVAL for a bad template or an over-long socket path. */
-int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, const char *program, struct dvt_err *err);
+int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, const char *program,
+                    struct dvt_err *err);
 
 #endif

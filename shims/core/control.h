@@ -1,8 +1,10 @@
 /*
- * control: the shim's end of the control socket: connect, hello, requests to arm threads, packets with descriptors.
+ * control: the shim's end of the control socket: connect, hello, requests to arm threads, packets with
+ * descriptors.
  *
- * The sender thread connects, reads and closes. A thread at its first scope sends its own ARM, so that no third thread must
- * run before the daemon hears of it; the lock in here is for that. Nothing blocks on the peer.
+ * The sender thread connects, reads and closes. A thread at its first scope sends its own ARM, so that no
+ * third thread must run before the daemon hears of it; the lock in here is for that. Nothing blocks on the
+ * peer.
  */
 #ifndef DVT_CONTROL_H
 #define DVT_CONTROL_H
@@ -21,7 +23,8 @@ int dvt_control_fd(void); /* -1 when closed. Sender */
  * came with it (the caller's to close), else -1. Sender. */
 long dvt_control_take(void *p, size_t cap, int *ret_fd);
 
-/* Asks the daemon to sample the slot's thread if it is wanted and the daemon is there; else it stays wanted. Any thread. */
+/* Asks the daemon to sample the slot's thread if it is wanted and the daemon is there; else it stays wanted.
+ * Any thread. */
 void dvt_control_arm(struct dvt_slot *s);
 void dvt_control_disarm(const struct dvt_slot *s);
 /* The slot whose arming number this is, if it waits for an answer. Sender. */

@@ -1,14 +1,14 @@
 /*
  * drain: see drain.h.
  *
- * settled_head of a thread, and why it is right. The sender loads, in this order: data_head (h), the outermost open scope's
- * head_open (root), the ring's end. It then claims: every scope with a sample at or before min(h, root) is in what is sent
- * up to that end.
- *   A scope closed before root was loaded has published its record before it changed root (release; our load acquires), so
- *   the record lies before the end. A scope open then lies within the root scope: its samples are after root. A scope opened
- *   later: were its head_open below h, then its thread had stored OPENING before the sample that made h (the sample
- *   is an interrupt of that same thread), and we, having seen h, would have seen OPENING and claimed nothing new.
- * Stacks and announcements are read after the ring's end, so what a record in the ring depends on is sent before it.
+ * settled_head of a thread, and why it is right. The sender loads, in this order: data_head (h), the
+ * outermost open scope's head_open (root), the ring's end. It then claims: every scope with a sample at or
+ * before min(h, root) is in what is sent up to that end. A scope closed before root was loaded has published
+ * its record before it changed root (release; our load acquires), so the record lies before the end. A scope
+ * open then lies within the root scope: its samples are after root. A scope opened later: were its head_open
+ * below h, then its thread had stored OPENING before the sample that made h (the sample is an interrupt of
+ * that same thread), and we, having seen h, would have seen OPENING and claimed nothing new. Stacks and
+ * announcements are read after the ring's end, so what a record in the ring depends on is sent before it.
  */
 #include "drain.h"
 
@@ -89,8 +89,8 @@ static void tell_thread(struct dvt_slot *s, bool ended)
 
 /* ---- times ---- */
 
-/* Makes CLOCK_MONOTONIC of a record's times. What the daemon joins by its start as well is said to start rather too late than too
- * early: the sample before it is another's. */
+/* Makes CLOCK_MONOTONIC of a record's times. What the daemon joins by its start as well is said to start
+ * rather too late than too early: the sample before it is another's. */
 static void set_times(struct dvt_slot *s, struct dvt_scope_entry *e)
 {
     uint64_t err_ns;
@@ -119,7 +119,8 @@ static struct view look(struct dvt_slot *s)
 {
     struct view v = {.settled_head = s->settled_head, .settled_ns = s->settled_ns};
     uint64_t now = dvt_now_ns();
-    v.head = atomic_load_explicit(atomic_load_explicit(&s->head_ptr, memory_order_acquire), memory_order_acquire);
+    const _Atomic uint64_t *head_ptr = atomic_load_explicit(&s->head_ptr, memory_order_acquire);
+    v.head = atomic_load_explicit(head_ptr, memory_order_acquire);
     uint64_t root = atomic_load_explicit(&s->root_head, memory_order_acquire);
     uint32_t root_epoch = atomic_load_explicit(&s->root_epoch, memory_order_relaxed);
     uint64_t root_ns = root < DVT_ROOT_OPENING ? root_start_ns(s, root_epoch) : 0;
@@ -138,7 +139,8 @@ static struct view look(struct dvt_slot *s)
 
 static void send_batch(struct dvt_slot *s, uint64_t settled_head, uint64_t settled_ns)
 {
-    int rc = dvt_wire_put_scopes(&body, (uint32_t)s->tid, dvt_slot_epoch(s), settled_head, settled_ns, batch.recs, batch.n);
+    int rc = dvt_wire_put_scopes(&body, (uint32_t)s->tid, dvt_slot_epoch(s), settled_head, settled_ns,
+                                 batch.recs, batch.n);
     if (rc != 0 || dvt_push_send(&body) != 0)
         for (size_t i = 0; i < batch.n; i++)
             lost_send += !(batch.recs[i].flags & DVT_SCOPE_OPEN);
@@ -157,7 +159,8 @@ static void add(struct dvt_slot *s, const struct dvt_scope_entry *e, const uint8
 /* A scope that was kept only because its thread's arming was under way, in which no sample fell after all. */
 static bool undo_keep(struct dvt_slot *s, const struct dvt_scope_entry *e)
 {
-    if (!s->armed_clean || !(e->flags & DVT_F_PENDING) || (e->flags & DVT_SCOPE_ALWAYS) || e->head_close != e->head_open)
+    if (!s->armed_clean || !(e->flags & DVT_F_PENDING) || (e->flags & DVT_SCOPE_ALWAYS) ||
+        e->head_close != e->head_open)
         return false;
     s->undone++;
     s->dropped++;
@@ -252,7 +255,8 @@ static void drain_scopes(struct dvt_slot *s, enum dvt_drain_mode mode)
     uint32_t arm = atomic_load_explicit(&s->arm_state, memory_order_acquire);
     if (!s->known && (arm == DVT_ARM_ARMED || arm == DVT_ARM_FAILED))
         tell_thread(s, false);
-    bool nothing = v.end == dvt_ring_begin(&s->ring) && v.settled_head == s->settled_head && s->announced.n == 0;
+    bool nothing =
+        v.end == dvt_ring_begin(&s->ring) && v.settled_head == s->settled_head && s->announced.n == 0;
     if (nothing)
         return;
     send_threads();
@@ -292,7 +296,8 @@ static void retire(struct dvt_slot *s, bool tell)
 
 static bool is_empty(const struct dvt_slot *s)
 {
-    return dvt_ring_end(&s->ring) == dvt_ring_begin(&s->ring) && dvt_ring_end(&s->stacks) == dvt_ring_begin(&s->stacks);
+    return dvt_ring_end(&s->ring) == dvt_ring_begin(&s->ring) &&
+           dvt_ring_end(&s->stacks) == dvt_ring_begin(&s->stacks);
 }
 
 /* Whether an ended thread's slot can be taken back. Its last records may still wait for its arming. */
@@ -306,7 +311,8 @@ static bool is_over(const struct dvt_slot *s, enum dvt_drain_mode mode)
 
 static void drain_one(struct dvt_slot *s, enum dvt_drain_mode mode)
 {
-    bool ended = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_ENDED; /* before its last records are read */
+    /* Before its last records are read. */
+    bool ended = atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_ENDED;
     bool daemon = mode == DVT_DRAIN_NORMAL || mode == DVT_DRAIN_FINAL;
     if (daemon)
         drain_scopes(s, mode);
@@ -317,7 +323,8 @@ static void drain_one(struct dvt_slot *s, enum dvt_drain_mode mode)
 bool dvt_drain_waits_for_arming(void)
 {
     for (const struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next)
-        if (dvt_slot_is_ours(s) && atomic_load_explicit(&s->arm_state, memory_order_acquire) == DVT_ARM_SENT && !is_empty(s))
+        if (dvt_slot_is_ours(s) &&
+            atomic_load_explicit(&s->arm_state, memory_order_acquire) == DVT_ARM_SENT && !is_empty(s))
             return true;
     return false;
 }
@@ -343,7 +350,8 @@ static void collect_dropped(struct dvt_slot *s, uint32_t n_names)
     if (serial == s->seen_serial)
         return;
     for (uint32_t id = 0; id <= n_names; id++) {
-        uint32_t now = atomic_load_explicit(&s->dropped_by[id], memory_order_relaxed), more = now - s->dropped_seen[id];
+        uint32_t now = atomic_load_explicit(&s->dropped_by[id], memory_order_relaxed);
+        uint32_t more = now - s->dropped_seen[id];
         dropped_by[id] += more;
         s->dropped += more;
         s->dropped_seen[id] = now;

@@ -1,6 +1,6 @@
 /*
- * drain: takes what all threads left in their slots and sends it: stacks first, then scopes with how far the thread is
- * settled, then what there is to say about threads, dropped scopes and counts. Sender only.
+ * drain: takes what all threads left in their slots and sends it: stacks first, then scopes with how far the
+ * thread is settled, then what there is to say about threads, dropped scopes and counts. Sender only.
  */
 #ifndef DVT_DRAIN_H
 #define DVT_DRAIN_H

@@ -1,6 +1,6 @@
 /*
- * handler: see handler.h. Why SIGURG: its default action is to be ignored, so nothing dies before the handler is there or
- * after an exec; SIGPROF and real-time signals kill.
+ * handler: see handler.h. Why SIGURG: its default action is to be ignored, so nothing dies before the handler
+ * is there or after an exec; SIGPROF and real-time signals kill.
  */
 #include "handler.h"
 
@@ -19,7 +19,8 @@ static _Atomic uint64_t period_ns;
 static _Atomic uint32_t jitter_permille;
 static const struct dvt_runtime *_Atomic runtime;
 static _Atomic uint64_t own_fds[FDS / 64];
-/* The application's handler: written to the other place, then published, so that the handler never reads one in change. */
+/* The application's handler: written to the other place, then published, so that the handler never reads one
+ * in change. */
 static struct sigaction chained[2];
 static _Atomic uint32_t chained_at;
 static __thread int chain_depth __attribute__((tls_model("initial-exec")));
@@ -44,7 +45,8 @@ void dvt_handler_own_fd(int fd, bool ours)
 
 static bool fd_is_ours(int fd)
 {
-    return fd >= 0 && fd < FDS && (atomic_load_explicit(&own_fds[fd / 64], memory_order_relaxed) >> (fd % 64) & 1);
+    return fd >= 0 && fd < FDS &&
+           (atomic_load_explicit(&own_fds[fd / 64], memory_order_relaxed) >> (fd % 64) & 1);
 }
 
 /* ---- period ---- */
@@ -54,7 +56,8 @@ void dvt_handler_next_period(struct dvt_slot *s, int fd)
     uint64_t mean = atomic_load_explicit(&period_ns, memory_order_relaxed);
     if (!mean)
         return;
-    uint64_t x = atomic_load_explicit(&s->handler_rng, memory_order_relaxed); /* xorshift64 (Marsaglia 2003) */
+    /* xorshift64 (Marsaglia 2003) */
+    uint64_t x = atomic_load_explicit(&s->handler_rng, memory_order_relaxed);
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -63,15 +66,15 @@ void dvt_handler_next_period(struct dvt_slot *s, int fd)
     uint64_t period = dvt_plan_next(&plan, dvt_clock_ns(s->cpu_clock), mean,
                                     atomic_load_explicit(&jitter_permille, memory_order_relaxed), x);
     atomic_store_explicit(&s->plan_ns, plan.next_ns, memory_order_relaxed);
-    /* A failure leaves the old period. If the sender has just closed the descriptor and it is now another file's, the request
-     * is unknown there. */
+    /* A failure leaves the old period. If the sender has just closed the descriptor and it is now another
+     * file's, the request is unknown there. */
     (void)ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);
 }
 
 /* ---- one sample ---- */
 
-/* Only a scope with a sample inside: the signal comes some microseconds after its sample, and a scope opened in between may
- * yet be dropped, but one that was announced must be told again when it closes. */
+/* Only a scope with a sample inside: the signal comes some microseconds after its sample, and a scope opened
+ * in between may yet be dropped, but one that was announced must be told again when it closes. */
 static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now_ns, uint32_t epoch)
 {
     struct dvt_frame *f = &s->frames[i];
@@ -97,7 +100,8 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     f->flags |= DVT_F_ANNOUNCED;
 }
 
-/* Without a walker the record holds no frames: it tells the daemon that all scopes open at this sample are announced. */
+/* Without a walker the record holds no frames: it tells the daemon that all scopes open at this sample are
+ * announced. */
 static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint32_t epoch, void *context)
 {
     const struct dvt_runtime *rt = atomic_load_explicit(&runtime, memory_order_acquire);

@@ -1,7 +1,7 @@
 /*
- * names: an open-addressed hash table of pointers into a static array of names. A name is filled before its pointer is
- * published by compare-and-swap (release; pairs with the acquire loads of look-ups), and never changes. A loser of the
- * race for one hash bucket may leave an unused entry; it is never counted under.
+ * names: an open-addressed hash table of pointers into a static array of names. A name is filled before its
+ * pointer is published by compare-and-swap (release; pairs with the acquire loads of look-ups), and never
+ * changes. A loser of the race for one hash bucket may leave an unused entry; it is never counted under.
  */
 #include "names.h"
 
@@ -12,7 +12,8 @@ static _Atomic uint32_t n_names;
 static struct dvt_name *_Atomic buckets[BUCKETS];
 static _Atomic uint32_t filled[DVT_MAX_NAMES]; /* set once names[i] can be read by id */
 
-/* Names are short: their bytes by eights are read in place, without calls. n <= 8: overlapping loads that hold all bytes. */
+/* Names are short: their bytes by eights are read in place, without calls. n <= 8: overlapping loads that
+ * hold all bytes. */
 static inline uint64_t up_to_8(const char *p, size_t n)
 {
     uint64_t x;
@@ -55,7 +56,8 @@ static struct dvt_name *new_name(const char *p, size_t n, uint32_t hash)
     do {
         if (i >= DVT_MAX_NAMES)
             return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&n_names, &i, i + 1, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&n_names, &i, i + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
     struct dvt_name *name = &names[i];
     name->id = i + 1;
     name->hash = hash;
@@ -77,7 +79,8 @@ const struct dvt_name *dvt_name_intern(const char *p, size_t n)
         if (!there) {
             if (!mine && !(mine = new_name(p, n, hash)))
                 return NULL;
-            if (atomic_compare_exchange_strong_explicit(b, &there, mine, memory_order_acq_rel, memory_order_acquire))
+            if (atomic_compare_exchange_strong_explicit(b, &there, mine, memory_order_acq_rel,
+                                                        memory_order_acquire))
                 return mine;
         }
         if (there->hash == hash && there->n == n && is_same(there->text, p, n))

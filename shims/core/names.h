@@ -1,5 +1,6 @@
 /*
- * names: scope names interned for the life of the process. Lock-free; storage is static and touched as it fills.
+ * names: scope names interned for the life of the process. Lock-free; storage is static and touched as it
+ * fills.
  */
 #ifndef DVT_NAMES_H
 #define DVT_NAMES_H

@@ -1,6 +1,6 @@
 /*
- * push: see push.h. A process of thousands of threads has thousands of small messages in one flush: more than a mark
- * in messages that also bounds large ones would take.
+ * push: see push.h. A process of thousands of threads has thousands of small messages in one flush: more than
+ * a mark in messages that also bounds large ones would take.
  */
 #include "push.h"
 

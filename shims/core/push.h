@@ -1,7 +1,7 @@
 /*
- * push: sealed messages to the daemon over a ZeroMQ PUSH socket. The sender thread's alone: a ZeroMQ socket stays on its
- * thread. Never waits: what ZeroMQ does not take now is kept in a queue bounded in bytes; what does not fit there is the
- * caller's to count.
+ * push: sealed messages to the daemon over a ZeroMQ PUSH socket. The sender thread's alone: a ZeroMQ socket
+ * stays on its thread. Never waits: what ZeroMQ does not take now is kept in a queue bounded in bytes; what
+ * does not fit there is the caller's to count.
  */
 #ifndef DVT_PUSH_H
 #define DVT_PUSH_H

@@ -1,6 +1,7 @@
 /*
- * ring: see ring.h. Pairing: the producer's release store of w makes a record (and restarted_at) visible to the consumer's
- * acquire load; the consumer's release store of r gives the bytes back to the producer's acquire load.
+ * ring: see ring.h. Pairing: the producer's release store of w makes a record (and restarted_at) visible to
+ * the consumer's acquire load; the consumer's release store of r gives the bytes back to the producer's
+ * acquire load.
  */
 #include "ring.h"
 
@@ -41,14 +42,15 @@ static uint32_t record_bytes(uint32_t bytes)
     return (bytes + HEAD + DVT_RING_ALIGN - 1) / DVT_RING_ALIGN * DVT_RING_ALIGN;
 }
 
-/* Whether the consumer has yet to follow the producer into a lap begun early: it has nothing unread but that lap. */
+/* Whether the consumer has yet to follow the producer into a lap begun early: it has nothing unread but that
+ * lap. */
 static bool is_behind_restart(const struct dvt_ring *ring, uint64_t w, uint64_t r)
 {
     return w != r && r == atomic_load_explicit(&ring->restarted_at, memory_order_relaxed);
 }
 
-/* Where a record of `len` bytes goes, as the position of its first byte; false if nowhere. One header's room always stays
- * behind w for the wrap mark, so w never meets r from behind. */
+/* Where a record of `len` bytes goes, as the position of its first byte; false if nowhere. One header's room
+ * always stays behind w for the wrap mark, so w never meets r from behind. */
 static bool place(const struct dvt_ring *ring, uint32_t len, uint64_t *ret_pos)
 {
     uint64_t w = atomic_load_explicit(&ring->w, memory_order_relaxed);

@@ -1,11 +1,11 @@
 /*
  * ring: a byte ring with one producer and one consumer, records in one piece each.
  *
- * The producer is one thread (or the signal handler on it), the consumer the sender. A position is a lap (high 32 bits) and
- * an offset; w == r means empty. A record never straddles the end: a wrap mark sends the reader to the next lap. An empty
- * ring whose write offset has passed `soft` starts the next lap at once, so that a thread that reports little touches few of
- * its pages although the ring can take a burst of `size` bytes.
- * Refuses a record that does not fit; the caller counts it.
+ * The producer is one thread (or the signal handler on it), the consumer the sender. A position is a lap
+ * (high 32 bits) and an offset; w == r means empty. A record never straddles the end: a wrap mark sends the
+ * reader to the next lap. An empty ring whose write offset has passed `soft` starts the next lap at once, so
+ * that a thread that reports little touches few of its pages although the ring can take a burst of `size`
+ * bytes. Refuses a record that does not fit; the caller counts it.
  */
 #ifndef DVT_RING_H
 #define DVT_RING_H
@@ -32,8 +32,8 @@ struct dvt_ring_head {
 enum { DVT_RING_WRAP = 0, DVT_RING_ALIGN = 8 };
 
 void dvt_ring_init(struct dvt_ring *ring, void *p, uint32_t size, uint32_t soft);
-/* Producer: room for `bytes` bytes after the header, or NULL if full. Nothing is visible before commit; a reservation that
- * is not committed is forgotten. */
+/* Producer: room for `bytes` bytes after the header, or NULL if full. Nothing is visible before commit; a
+ * reservation that is not committed is forgotten. */
 void *dvt_ring_reserve(struct dvt_ring *ring, uint32_t bytes, uint32_t kind);
 void dvt_ring_commit(struct dvt_ring *ring);
 /* Producer, between the two: fewer bytes were needed. */

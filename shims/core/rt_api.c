@@ -1,5 +1,6 @@
 /*
- * rt_api: scopes of runtime.h, for the language shims: binary ids at open, names and labels at the close of a kept scope.
+ * rt_api: scopes of runtime.h, for the language shims: binary ids at open, names and labels at the close of a
+ * kept scope.
  */
 #include "arena.h"
 #include "scope.h"

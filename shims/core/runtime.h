@@ -1,8 +1,9 @@
 /*
  * runtime: what the language shims (python, jvm, node) use of libdovetail beyond dovetail.h.
  *
- * The hot calls take binary ids and defer names and labels to the close of a kept scope, so that a dropped scope costs
- * nothing but two loads and a clock read. A walker runs in the SIGURG handler on the interrupted thread.
+ * The hot calls take binary ids and defer names and labels to the close of a kept scope, so that a dropped
+ * scope costs nothing but two loads and a read of the counter. A walker runs in the SIGURG handler on the
+ * interrupted thread.
  */
 #ifndef DVT_RUNTIME_H
 #define DVT_RUNTIME_H
@@ -24,20 +25,21 @@ struct dvt_runtime {
     const char *program;
     uint64_t eval_lo, eval_hi; /* see struct dvt_hello */
 
-    /* Walks the calling thread's managed frames, async-signal-safe: fills frames leaf first, at most cap (keeps
-     * leaf-side frames first and, if deeper, the root side per limits.h, with *ret_truncated). Returns the number of frames,
-     * or -(enum dvt_no_stack). NULL: no managed stacks. */
+    /* Walks the calling thread's managed frames, async-signal-safe: fills frames leaf first, at most cap
+     * (keeps leaf-side frames first and, if deeper, the root side per limits.h, with *ret_truncated). Returns
+     * the number of frames, or -(enum dvt_no_stack). NULL: no managed stacks. */
     int (*walk)(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_truncated);
-    /* In the sender thread: turns frame keys into code ids and lines; NULL without walk. Called with the records of one
-     * thread; the runtime takes its own lock (Python: the GIL, only if it gets it within a bounded time: then returns
-     * -1 and is called again later with the same records). Must call dvt_rt_code for ids not yet announced. */
+    /* In the sender thread: turns frame keys into code ids and lines; NULL without walk. Called with the
+     * records of one thread; the runtime takes its own lock (Python: the GIL, only if it gets it within a
+     * bounded time: then returns -1 and is called again later with the same records). Must call dvt_rt_code
+     * for ids not yet announced. */
     int (*resolve)(struct dvt_rt_frame *frames, size_t n, uint32_t *ret_code, uint32_t *ret_line);
 };
 
 /* Like dvt_start for a shim; rt must stay alive. */
 DVT_API int dvt_rt_start(const struct dvt_options *options, const struct dvt_runtime *rt);
 
-/* Announces code id (chosen by the runtime, dense from 1) before any stack that uses it. Called in resolve. */
+/* Announces code id (chosen by the runtime, dense from 1) before any stack that uses it. In resolve. */
 DVT_API void dvt_rt_code(uint32_t id, struct dvt_str name, struct dvt_str file, uint32_t first_line);
 /* Drains all stack rings through resolve now (the runtime holds its lock): before a code object dies. */
 DVT_API void dvt_rt_drain_stacks(void);
@@ -56,16 +58,16 @@ struct dvt_rt_late { /* what a kept scope gets at its close; borrowed for the ca
     size_t n_links;
 };
 
-/* The calling thread's slot (struct dvt_slot of slot.h), made if need be; NULL without memory: what a struct dvt_scope has as
- * its thread. */
+/* The calling thread's slot (struct dvt_slot of slot.h), made if need be; NULL without memory: what a struct
+ * dvt_scope has as its thread. */
 DVT_API void *dvt_rt_slot(void);
-/* For a runtime that writes frames from code of its own (slot.h): what dvt_rt_active reads; and whether scopes are timed in ticks
- * (DVT_F_TICKS) or not (0), see tick.h. */
+/* For a runtime that writes frames from code of its own (slot.h): what dvt_rt_active reads; and whether
+ * scopes are timed in ticks (DVT_F_TICKS) or not (0), see tick.h. */
 DVT_API const _Atomic uint32_t *dvt_rt_recording_word(void);
 DVT_API const _Atomic uint32_t *dvt_rt_tick_unit_word(void);
 DVT_API struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args);
-/* True if the scope must be kept (a sample fell inside, or ALWAYS): then call dvt_rt_commit with its late parts. False:
- * it is closed, dropped, and counted under `name` (NULL: "(other)"). */
+/* True if the scope must be kept (a sample fell inside, or ALWAYS): then call dvt_rt_commit with its late
+ * parts. False: it is closed, dropped, and counted under `name` (NULL: "(other)"). */
 DVT_API bool dvt_rt_close(struct dvt_scope scope, const struct dvt_name *name);
 DVT_API void dvt_rt_commit(struct dvt_scope scope, const struct dvt_rt_late *late);
 

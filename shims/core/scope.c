@@ -2,7 +2,8 @@
  * scope: the slow half of scope.h: kept scopes, misuse, closes by other threads, the end of a thread.
  *
  * Order in a close: mark the frame (so that the handler does not announce it any more), publish the record,
- * then remove the frame. The sender therefore finds a scope in the ring, or still open; never in neither place.
+ * then remove the frame. The sender therefore finds a scope in the ring, or still open; never in neither
+ * place.
  */
 #include "scope.h"
 
@@ -160,8 +161,8 @@ static struct dvt_str bounded(struct dvt_slot *s, struct dvt_str v, size_t cap)
     return (struct dvt_str){v.p, dvt_utf8_cut(v.p, v.n, cap)};
 }
 
-static void measure_late(struct dvt_slot *s, struct dvt_frame *f, struct dvt_str region, const struct dvt_rt_late *late,
-                         struct extra *x)
+static void measure_late(struct dvt_slot *s, struct dvt_frame *f, struct dvt_str region,
+                         const struct dvt_rt_late *late, struct extra *x)
 {
     size_t own = 0, used = 0;
     if (!f->name && late->name.n && !(f->name = dvt_name_intern(late->name.p, late->name.n))) {
@@ -176,7 +177,8 @@ static void measure_late(struct dvt_slot *s, struct dvt_frame *f, struct dvt_str
         if (x->skip[x->n_labels])
             continue;
         used++;
-        x->bytes += dvt_blob_bytes(bounded(s, l->key, DVT_MAX_LABEL_KEY).n, bounded(s, l->value, DVT_MAX_LABEL_VALUE).n);
+        x->bytes += dvt_blob_bytes(bounded(s, l->key, DVT_MAX_LABEL_KEY).n,
+                                   bounded(s, l->value, DVT_MAX_LABEL_VALUE).n);
     }
     if (late->n_labels > x->n_labels)
         dvt_count(&s->n.labels_cut);
@@ -200,7 +202,8 @@ static void put_late(uint8_t *p, const struct extra *x)
             p = dvt_blob_put(p, DVT_BLOB_LABEL, k, v);
     }
     for (size_t i = 0; i < x->n_links; i++)
-        p = dvt_blob_put(p, DVT_BLOB_LINK, none, (struct dvt_str){(const char *)x->links[i].b, sizeof x->links[i].b});
+        p = dvt_blob_put(p, DVT_BLOB_LINK, none,
+                         (struct dvt_str){(const char *)x->links[i].b, sizeof x->links[i].b});
 }
 
 void dvt_scope_fill_entry(const struct dvt_frame *f, uint32_t blob_bytes, struct dvt_scope_entry *e)
@@ -241,7 +244,8 @@ static void publish(struct dvt_slot *s, struct dvt_frame *f, struct dvt_str regi
 
 static void wake_if_full(struct dvt_slot *s)
 {
-    if (dvt_ring_used(&s->ring) < DVT_RING_BYTES / 4 || atomic_load_explicit(&s->wake_sent, memory_order_relaxed))
+    if (dvt_ring_used(&s->ring) < DVT_RING_BYTES / 4 ||
+        atomic_load_explicit(&s->wake_sent, memory_order_relaxed))
         return;
     atomic_store_explicit(&s->wake_sent, 1, memory_order_relaxed);
     dvt_sender_wake();
@@ -310,7 +314,8 @@ void dvt_scope_close_remote(struct dvt_scope h, bool always, const struct dvt_na
     for (size_t k = 0; k < DVT_REMOTE_CLOSES; k++) {
         struct dvt_remote_close *r = &s->remote[k];
         uint32_t is_free = 0;
-        if (!atomic_compare_exchange_strong_explicit(&r->state, &is_free, 1, memory_order_acquire, memory_order_relaxed))
+        if (!atomic_compare_exchange_strong_explicit(&r->state, &is_free, 1, memory_order_acquire,
+                                                     memory_order_relaxed))
             continue;
         r->always = always;
         r->name = name;

@@ -1,10 +1,9 @@
 /*
- * scope: opening and closing frames of a slot. The part that runs for every scope is inline; what only misuse, a kept
- * scope or a first scope needs is in scope.c.
+ * scope: opening and closing frames of a slot. The part that runs for every scope is inline; what only
+ * misuse, a kept scope or a first scope needs is in scope.c.
  *
- * Opening reads the processor's counter (tick.h), closing a dropped scope nothing: it compares data_head with its value at
- * open.
- * Owner's thread only, unless a function says otherwise.
+ * Opening reads the processor's counter (tick.h), closing a dropped scope nothing: it compares data_head with
+ * its value at open. Owner's thread only, unless a function says otherwise.
  */
 #ifndef DVT_SCOPE_H
 #define DVT_SCOPE_H
@@ -19,8 +18,8 @@ void dvt_scope_overflow(struct dvt_slot *s);
 void dvt_scope_take_remote(struct dvt_slot *s);
 /* Index of the open frame with this serial, or -1. */
 int dvt_scope_find(const struct dvt_slot *s, uint64_t serial);
-/* Decides whether a frame must be kept, and sets its end, head_close and flags, DVT_F_CLOSING among them; always: keep in
- * any case. dvt_scope_keep or dvt_scope_drop must follow. */
+/* Decides whether a frame must be kept, and sets its end, head_close and flags, DVT_F_CLOSING among them;
+ * always: keep in any case. dvt_scope_keep or dvt_scope_drop must follow. */
 bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always);
 /* Publishes frame i's record in the ring (late may be NULL), then removes the frame. */
 void dvt_scope_keep(struct dvt_slot *s, uint32_t i, const struct dvt_rt_late *late);
@@ -76,7 +75,8 @@ struct dvt_opening {
 /* Whether the thread's next scope may be opened by dvt_frame_begin_plain: nothing is unusual about it. */
 static inline bool dvt_is_plain(const struct dvt_slot *s)
 {
-    return s && !atomic_load_explicit(&s->remote_pending, memory_order_relaxed) && dvt_depth(s) < DVT_MAX_DEPTH;
+    return s && !atomic_load_explicit(&s->remote_pending, memory_order_relaxed) &&
+           dvt_depth(s) < DVT_MAX_DEPTH;
 }
 
 /* Before the start is read: see dvt_frame_publish. */
@@ -89,7 +89,8 @@ static inline void dvt_root_opening(struct dvt_slot *s)
 
 static inline struct dvt_opening dvt_frame_next(struct dvt_slot *s, uint64_t start, uint32_t unit)
 {
-    struct dvt_opening o = {.slot = s, .serial = dvt_next_serial(s), .start = start, .depth = dvt_depth(s), .flags = unit};
+    struct dvt_opening o = {.slot = s, .start = start, .depth = dvt_depth(s), .flags = unit};
+    o.serial = dvt_next_serial(s);
     o.frame = &s->frames[o.depth];
     __asm__("" : "+r"(o.frame)); /* its address is computed once */
     o.frame->arena_at = s->arena_top;
@@ -117,9 +118,9 @@ static inline struct dvt_opening dvt_frame_begin(struct dvt_slot *s)
     return dvt_frame_next(s, dvt_now_ns(), 0);
 }
 
-/* Reads the ring's head with the epoch it belongs to. The sender takes a ring's pointer away before it stores the next
- * epoch, and publishes one between setting and clearing that epoch's pending bit: the same word on both sides vouches for
- * the pointer read in between. Pairs with arm.c. */
+/* Reads the ring's head with the epoch it belongs to. The sender takes a ring's pointer away before it stores
+ * the next epoch, and publishes one between setting and clearing that epoch's pending bit: the same word on
+ * both sides vouches for the pointer read in between. Pairs with arm.c. */
 static inline uint64_t dvt_read_head(const struct dvt_slot *s, uint32_t *ret_epoch_word, bool *ret_stable)
 {
     uint32_t before = atomic_load_explicit(&s->epoch_word, memory_order_acquire);
@@ -140,8 +141,8 @@ static inline void dvt_root_publish(struct dvt_slot *s, const struct dvt_frame *
     atomic_store_explicit(&s->root_head, f->head_open, memory_order_release); /* pairs with drain.c */
 }
 
-/* The head for the fast ways, with the epoch's word as it was before it was read. A word that is out of date is found to be so
- * at the close, where the frame's is compared with it. */
+/* The head for the fast ways, with the epoch's word as it was before it was read. A word that is out of date
+ * is found to be so at the close, where the frame's is compared with it. */
 static inline uint64_t dvt_glance_at_head(const struct dvt_slot *s, uint32_t *ret_epoch_word)
 {
     *ret_epoch_word = atomic_load_explicit(&s->epoch_word, memory_order_acquire);
@@ -150,9 +151,10 @@ static inline uint64_t dvt_glance_at_head(const struct dvt_slot *s, uint32_t *re
 }
 
 /*
- * Publishes a frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by interrupts of
- * this thread, so "OPENING" is stored before any sample that the head loaded here does not count yet. The sender loads
- * data_head first and root_head second; if it sees such a sample it also sees OPENING or what followed.
+ * Publishes a frame. Why settled_head (drain.c) can trust root_head: samples of this thread are taken by
+ * interrupts of this thread, so "OPENING" is stored before any sample that the head loaded here does not
+ * count yet. The sender loads data_head first and root_head second; if it sees such a sample it also sees
+ * OPENING or what followed.
  */
 static inline struct dvt_scope dvt_frame_publish(const struct dvt_opening *o)
 {
@@ -176,7 +178,8 @@ static inline struct dvt_scope dvt_frame_publish(const struct dvt_opening *o)
     return (struct dvt_scope){s, o->serial};
 }
 
-/* Removes the innermost frame. What it published in the ring is visible before root_head says that nothing is open. */
+/* Removes the innermost frame. What it published in the ring is visible before root_head says that nothing is
+ * open. */
 static inline void dvt_frame_pop(struct dvt_slot *s, const struct dvt_frame *f, uint32_t depth)
 {
     s->arena_top = f->arena_at;
@@ -193,8 +196,8 @@ static inline void dvt_count_drop(struct dvt_slot *s, const struct dvt_name *nam
     atomic_store_explicit(by, atomic_load_explicit(by, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/* The plain close: the innermost scope of this thread, no sample inside, nothing unusual. False: not that, nothing done.
- * Counts under name, else under the scope's own. */
+/* The plain close: the innermost scope of this thread, no sample inside, nothing unusual. False: not that,
+ * nothing done. Counts under name, else under the scope's own. */
 static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name *name)
 {
     struct dvt_slot *s = h.thread;
@@ -209,7 +212,7 @@ static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name
     uint64_t head = dvt_glance_at_head(s, &word);
     if (head != f->head_open || word != f->drop_word)
         return false;
-    /* A sample since then may have had the handler announce the scope: what was announced must be told again. */
+    /* A sample since then may have had the handler announce the scope: it must then be told again. */
     atomic_store_explicit(&s->depth, depth - 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     if (DVT_UNLIKELY(f->flags & DVT_F_ANNOUNCED)) {

@@ -1,9 +1,9 @@
 /*
- * sender: the thread's loop. A small state machine (away, greeting, connected) with a table of due times; what it does in each
- * state is in control, arm, drain and push.
+ * sender: the thread's loop. A small state machine (away, greeting, connected) with a table of due times;
+ * what it does in each state is in control, arm, drain and push.
  *
- * While no daemon is there, scopes are recorded for a grace time (a start or a restart is under way), then the library
- * is inert until one answers.
+ * While no daemon is there, scopes are recorded for a grace time (a start or a restart is under way), then
+ * the library is inert until one answers.
  */
 #include "sender.h"
 

@@ -1,6 +1,7 @@
 /*
- * sender: the one thread that talks to the daemon: connects and reconnects for ever, takes what the threads' slots hold and
- * sends it, arms threads. It blocks all signals. And the life cycle around it: start, stop, fork.
+ * sender: the one thread that talks to the daemon: connects and reconnects for ever, takes what the threads'
+ * slots hold and sends it, arms threads. It blocks all signals. And the life cycle around it: start, stop,
+ * fork.
  */
 #ifndef DVT_SENDER_H
 #define DVT_SENDER_H

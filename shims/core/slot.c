@@ -1,9 +1,9 @@
 /*
  * slot: making, reusing and counting thread slots. See slot.h.
  *
- * The list of all slots only grows (head published with release, read with acquire); the free list is under a mutex, taken
- * once in a thread's life. After a fork the child takes the parent's slots again one by one, resetting each when it
- * does, so that forking a process with thousands of threads copies no pages.
+ * The list of all slots only grows (head published with release, read with acquire); the free list is under a
+ * mutex, taken once in a thread's life. After a fork the child takes the parent's slots again one by one,
+ * resetting each when it does, so that forking a process with thousands of threads copies no pages.
  */
 #include "slot.h"
 
@@ -124,7 +124,8 @@ static void seed(struct dvt_slot *s)
     uint64_t r[4];
     if (getrandom(r, sizeof r, GRND_NONBLOCK) != sizeof r)
         for (size_t i = 0; i < 4; i++)
-            r[i] = (dvt_now_ns() + i) * 0x9e3779b97f4a7c15u ^ (uint64_t)s->tid << 32 ^ (uint64_t)(uintptr_t)&r[i];
+            r[i] = (dvt_now_ns() + i) * 0x9e3779b97f4a7c15u ^ (uint64_t)s->tid << 32 ^
+                   (uint64_t)(uintptr_t)&r[i];
     memcpy(s->id_base, r, sizeof s->id_base);
     s->id_base[1] |= 1; /* so that no trace id is zero */
     atomic_store_explicit(&s->handler_rng, r[3] | 1, memory_order_relaxed);
@@ -133,7 +134,8 @@ static void seed(struct dvt_slot *s)
 static void init_for_thread(struct dvt_slot *s)
 {
     s->tid = gettid();
-    s->cpu_clock = (clockid_t)(~(unsigned)s->tid << 3 | 6); /* CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED, posix-timers.h */
+    /* CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED, posix-timers.h */
+    s->cpu_clock = (clockid_t)(~(unsigned)s->tid << 3 | 6);
     s->cpu_first_ns = dvt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     s->cpu_end_ns = 0;
     if (prctl(PR_GET_NAME, s->thread_name) != 0)

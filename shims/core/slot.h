@@ -1,11 +1,12 @@
 /*
- * slot: everything libdovetail keeps for one thread: its open scopes, its ring of kept scopes, the signal handler's
- * ring, its counts and its arming state.
+ * slot: everything libdovetail keeps for one thread: its open scopes, its ring of kept scopes, the signal
+ * handler's ring, its counts and its arming state.
  *
- * A slot is mapped at a thread's first scope and never unmapped, so that a handle of an ended thread stays safe to
- * use; after its thread's end and a last drain it goes to the next new thread. Serials go on counting over owners: none
- * is used twice. Owned by its thread ("owner") unless a field says otherwise; the SIGURG handler runs on the
- * owner, at any instruction: a frame counts for it only once `depth` includes it, and not while `busy`.
+ * A slot is mapped at a thread's first scope and never unmapped, so that a handle of an ended thread stays
+ * safe to use; after its thread's end and a last drain it goes to the next new thread. Serials go on counting
+ * over owners: none is used twice. Owned by its thread ("owner") unless a field says otherwise; the SIGURG
+ * handler runs on the owner, at any instruction: a frame counts for it only once `depth` includes it, and not
+ * while `busy`.
  */
 #ifndef DVT_SLOT_H
 #define DVT_SLOT_H
@@ -41,8 +42,8 @@ enum {
     DVT_F_INTERNAL = DVT_F_ANNOUNCED | DVT_F_CLOSING | DVT_F_PENDING | DVT_F_TICKS | DVT_F_END_TICKS,
 };
 
-/* epoch_word: the arming number, and whether the daemon may have opened the event while the ring is not yet mapped. Then a
- * scope that closes is kept: only the daemon can say whether a sample fell inside. */
+/* epoch_word: the arming number, and whether the daemon may have opened the event while the ring is not yet
+ * mapped. Then a scope that closes is kept: only the daemon can say whether a sample fell inside. */
 #define DVT_EPOCH_PENDING (1u << 31)
 #define DVT_EPOCH_TICKS (1u << 31) /* in root_epoch, which is never pending: root_start is in ticks */
 #define DVT_HEAD_UNKNOWN (UINT64_MAX >> 1) /* as an upper bound: beyond any ring offset */
@@ -52,9 +53,10 @@ enum {
 #define DVT_ROOT_OPENING (UINT64_MAX - 1)
 
 /*
- * One open scope; 128 bytes, two cache lines, so that its index is a shift. A runtime may write frames from its own code (the
- * steps of dvt_frame_begin_plain and dvt_frame_publish, in scope.h), so the layout is held by assertions below. Times say
- * their unit: a writer that has read the clock leaves DVT_F_TICKS clear, and DVT_EPOCH_TICKS in root_epoch.
+ * One open scope; 128 bytes, two cache lines, so that its index is a shift. A runtime may write frames from
+ * its own code (the steps of dvt_frame_begin_plain and dvt_frame_publish, in scope.h), so the layout is held
+ * by assertions below. Times say their unit: a writer that has read the clock leaves DVT_F_TICKS clear, and
+ * DVT_EPOCH_TICKS in root_epoch.
  */
 struct dvt_frame {
     _Alignas(128) uint64_t serial;
@@ -117,8 +119,10 @@ enum dvt_slot_state { DVT_SLOT_FREE = 0, DVT_SLOT_LIVE, DVT_SLOT_ENDED };
 
 struct dvt_slot {
     /* Hot. */
-    const _Atomic uint64_t *_Atomic head_ptr; /* the ring's data_head, or a word that stays 0; set by the sender */
-    _Atomic uint32_t epoch_word;              /* of the present or next arming; records of others belong to a dead daemon */
+    /* The ring's data_head, or a word that stays 0; set by the sender. */
+    const _Atomic uint64_t *_Atomic head_ptr;
+    /* Of the present or next arming; records of others belong to a dead daemon. */
+    _Atomic uint32_t epoch_word;
     _Atomic uint32_t depth;                   /* open frames */
     _Atomic uint32_t busy;                    /* frames or arena are being moved: the handler keeps off */
     _Atomic uint32_t remote_pending;          /* ready entries in remote[] */
@@ -134,7 +138,8 @@ struct dvt_slot {
     _Alignas(64) struct dvt_ring ring;  /* producer: owner */
     _Alignas(64) struct dvt_ring stacks; /* producer: the handler */
     _Atomic uint32_t wake_sent;         /* set by the owner at a full quarter, cleared by the sender */
-    /* When its ring was there, UINT64_MAX before; set by the sender. A scope opened before it read no head of its own. */
+    /* When its ring was there, UINT64_MAX before; set by the sender. A scope opened before it read no head of
+     * its own. */
     _Atomic uint64_t armed_ns, armed_ticks;
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     _Atomic uint64_t handler_rng; /* the sender draws once too, while it arms the signal */
@@ -154,11 +159,11 @@ struct dvt_slot {
     uint64_t settled_head, settled_ns, seen_serial, arm_sent_ns;
     uint64_t last_end_ns; /* of the records sent; they come in the order of their ends */
     uint64_t uncovered_ns;
-    struct dvt_buf announced; /* scopes the handler announced, entries as in the ring; under the stacks lock */
+    struct dvt_buf announced; /* by the handler: entries as in the ring; under the stacks lock */
     uint32_t held;          /* drains for which stacks could not be resolved */
     bool known;             /* a THREADS entry was sent in this session */
     uint64_t armed_head;    /* ring offset when its signal was armed */
-    bool armed_clean;       /* no sample had fallen when its arming was complete: scopes kept for that alone are dropped */
+    bool armed_clean;       /* no sample fell while it was armed: scopes kept for that are dropped */
     uint64_t dropped;       /* as collected from dropped_by so far, and undone */
     uint64_t undone;        /* of those: counted as kept, then dropped */
 
@@ -172,7 +177,8 @@ struct dvt_slot {
 };
 
 /* initial-exec: the signal handler reads it, so it must not be allocated lazily. */
-extern __thread struct dvt_slot *dvt_tls_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct dvt_slot *dvt_tls_slot
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 extern const _Atomic uint64_t dvt_zero_word; /* what head_ptr points to while there is no ring */
 

@@ -1,5 +1,6 @@
 /*
- * stacks: see stacks.h. Encoded stacks wait in a bounded queue for the sender; what does not fit is counted as lost.
+ * stacks: see stacks.h. Encoded stacks wait in a bounded queue for the sender; what does not fit is counted
+ * as lost.
  */
 #include "stacks.h"
 
@@ -132,7 +133,8 @@ static void enqueue(const struct dvt_slot *s, size_t n, uint64_t ok)
 /* Adds a stack to the batch: its frames follow the earlier ones'. */
 static void add_stack(const struct dvt_stack_entry *e, const uint8_t *raw, size_t n, size_t *n_frames)
 {
-    uint32_t reason = e->reason >= 0 && e->reason <= DVT_STACK_CODE_GONE ? (uint32_t)e->reason : DVT_STACK_FAULT;
+    uint32_t reason =
+        e->reason >= 0 && e->reason <= DVT_STACK_CODE_GONE ? (uint32_t)e->reason : DVT_STACK_FAULT;
     memcpy(frames + *n_frames, raw, e->n_frames * sizeof frames[0]);
     recs[n] = (struct dvt_stack_rec){
         .head = e->head,
@@ -189,7 +191,8 @@ static int take(struct dvt_slot *s)
     uint64_t end = dvt_ring_end(&s->stacks), pos = dvt_ring_begin(&s->stacks);
     while (pos != end) {
         size_t n_frames, announced = s->announced.n, n = read_batch(s, &pos, end, &n_frames);
-        if (n_frames && (!runtime || !runtime->resolve || runtime->resolve(frames, n_frames, code, line) != 0)) {
+        if (n_frames &&
+            (!runtime || !runtime->resolve || runtime->resolve(frames, n_frames, code, line) != 0)) {
             s->announced.n = announced; /* read again with the stacks */
             return -1;
         }

@@ -1,8 +1,9 @@
 /*
- * start: the library's life cycle: dvt_start, dvt_stop, exit and fork. The sender thread's loop is in sender.c.
+ * start: the library's life cycle: dvt_start, dvt_stop, exit and fork. The sender thread's loop is in
+ * sender.c.
  *
- * After a fork the child has no sender, no sockets and no slots; its first scope starts a sender of its own, so that a child
- * that goes on to exec costs nothing.
+ * After a fork the child has no sender, no sockets and no slots; its first scope starts a sender of its own,
+ * so that a child that goes on to exec costs nothing.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +30,8 @@ static const struct dvt_runtime *runtime;
 static const struct dvt_runtime c_runtime = {.runtime = "c", .runtime_version = ""};
 static struct dvt_sender_args args;
 
-static _Atomic int wake_fd = -1; /* made once a process and kept: no number can become another file's under a writer */
+/* Made once a process and kept: no number can become another file's under a writer. */
+static _Atomic int wake_fd = -1;
 static _Atomic uint32_t child_must_start;
 
 static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -239,7 +241,8 @@ void dvt_wake(void)
     pthread_mutex_lock(&lock);
     bool was_dormant = config.dormant;
     config.dormant = false;
-    if (was_dormant && atomic_load_explicit(&child_must_start, memory_order_relaxed)) /* else the sender does it */
+    /* Else the sender does it. */
+    if (was_dormant && atomic_load_explicit(&child_must_start, memory_order_relaxed))
         __atomic_store_n(&dvt_recording, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
     dvt_sender_wake();

@@ -15,7 +15,7 @@
 
 enum {
     TRIES = 8,
-    LOOK_NS = 1000000000, /* how often the kernel's clocksource is looked at: it leaves a counter that it mistrusts */
+    LOOK_NS = 1000000000, /* from one look at the kernel's clocksource to the next */
 };
 
 _Atomic uint32_t dvt_tick_unit;
@@ -46,7 +46,8 @@ static bool is_invariant(void)
     int may_read = PR_TSC_ENABLE; /* a sandbox may make its reading fatal */
     if (prctl(PR_GET_TSC, &may_read) != 0 || may_read != PR_TSC_ENABLE)
         return false;
-    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1); /* AMD APM 3, Intel SDM 17.17.1: Invariant TSC */
+    /* Invariant TSC: AMD APM 3, Intel SDM 17.17.1. */
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
 #elif defined(__aarch64__)
     return true; /* Arm ARM D12: the system counter has a fixed frequency */
 #else
@@ -85,7 +86,8 @@ static uint64_t read_in_order(void)
 #endif
 }
 
-/* The closest of a few: an interrupt in between makes one wide. Content with one that is about as close as the closest ever. */
+/* The closest of a few: an interrupt in between makes one wide. Content with one that is about as close as
+ * the closest ever. */
 static struct dvt_tick_pair read_pair(void)
 {
     struct dvt_tick_pair best = {0};

@@ -31,11 +31,13 @@ static uint64_t on_line(const struct dvt_tick_pair *a, uint64_t rate, uint64_t t
     return a->ns + to_ns(ticks - a->ticks, rate);
 }
 
-/* How far the line through knots a and b may be off at a tick after b, for the errors of their readings alone. */
+/* How far the line through knots a and b may be off at a tick after b, for the errors of their readings
+ * alone. */
 static uint64_t aim_error(const struct dvt_tick_knot *a, const struct dvt_tick_knot *b, uint64_t ticks)
 {
     uint64_t both = a->at.half_ticks + b->at.half_ticks;
-    return to_ns((uint64_t)((u128)both * (ticks - b->at.ticks) / (b->at.ticks - a->at.ticks)) + both, b->rate);
+    return to_ns((uint64_t)((u128)both * (ticks - b->at.ticks) / (b->at.ticks - a->at.ticks)) + both,
+                 b->rate);
 }
 
 /* Whether the pair lies where the last full segment leads to. */
@@ -51,8 +53,8 @@ static bool is_on_line(const struct dvt_tick_map *m, const struct dvt_tick_pair 
 
 /* ---- knots ---- */
 
-/* A clock that changed its rate within the new segment is off the line of the one before at the segment's end, and
- * farther off than it was in between. */
+/* A clock that changed its rate within the new segment is off the line of the one before at the segment's
+ * end, and farther off than it was in between. */
 static struct dvt_tick_knot make_knot(const struct dvt_tick_map *m, const struct dvt_tick_pair *p)
 {
     const struct dvt_tick_knot *last = &m->knots[m->n - 1];

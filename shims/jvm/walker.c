@@ -196,7 +196,9 @@ static void keep_scopes(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t 
     struct dvt_jvm_scope scopes[MAX_INLINED];
     uint64_t method;
     bool is_entry = is_leaf && b->frame_complete >= 0 && pc < b->code + (uintptr_t)b->frame_complete;
-    int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code) + is_leaf, scopes, MAX_INLINED);
+    /* A description ends where its instructions do. An interrupt comes when an instruction has ended, and time goes to it:
+     * so what ends at pc is what ran, as it is what called in an outer frame. */
+    int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code), scopes, MAX_INLINED);
     for (int i = 0; i < n; i++)
         keep(&w->kept, scopes[i].method, scopes[i].bci);
     if (n == 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))

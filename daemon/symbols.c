@@ -51,6 +51,7 @@ struct walk {
     struct symbols_frame *frames; /* [cap] */
     uint32_t n, cap, above_eval;
     bool in_eval, truncated;
+    bool makes_code; /* a walker answers for all code without a file: each isolate of Node.js has its own range */
 };
 
 struct symbols *symbols_new(void)
@@ -218,7 +219,8 @@ static void emit_unknown(struct walk *w, const struct procmap_entry *m, uint64_t
     snprintf(text, sizeof text, is_code_of_file ? "%.*s+0x%llx" : "%.*s", DVT_MAX_FRAME_NAME - 20, base,
              (unsigned long long)(addr - m->start + m->offset));
     const char *name = symbols_names_intern(w->s->names, text, DVT_MAX_FRAME_NAME);
-    emit(w, (struct symbols_frame){name, module, "", 0, DVT_FRAME_NATIVE, ip}, is_eval(w, addr));
+    bool is_made = w->makes_code && strcmp(m->path, "[anon]") == 0;
+    emit(w, (struct symbols_frame){name, module, "", 0, DVT_FRAME_NATIVE, ip}, is_made || is_eval(w, addr));
 }
 
 /* Emits the frames at ip and gives the row to go on with; NULL if there is no going on. addr: an address
@@ -285,6 +287,7 @@ uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct s
                      .map = proc->map,
                      .eval_lo = proc->eval_lo,
                      .eval_hi = proc->eval_hi,
+                     .makes_code = proc->has_walker,
                      .frames = frames,
                      .cap = cap};
     s->clock++;

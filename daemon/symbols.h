@@ -27,9 +27,8 @@ struct symbols_frame {
 };
 
 /* Unwinds and names raw: fills frames leaf first, at most cap; returns how many. *ret_truncated: the chain
- * ended early. Frames from the leaf down to, not including, the first with ip in [eval_lo, eval_hi) are
- * counted in *ret_above_eval
- * (= the return value when none is there). */
+ * ended early. Frames from the leaf down to, not including, the first with ip in [eval_lo, eval_hi), or, in a process with
+ * a walker, in code without a file, are counted in *ret_above_eval (= the return value when none is there). */
 uint32_t symbols_resolve(struct symbols *s, struct process *proc, const struct sample *raw,
                          struct symbols_frame *frames, uint32_t cap, uint32_t *ret_above_eval,
                          bool *ret_truncated);

@@ -4,6 +4,7 @@
  */
 #include "lane.h"
 #include "napi.h"
+#include "walker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,9 +23,17 @@ static napi_value text(napi_env env, const char *s)
 static void set_version(napi_env env)
 {
     const napi_node_version *v;
-    if (napi_get_node_version(env, &v) == napi_ok)
+    if (napi_get_node_version(env, &v) == napi_ok) {
         snprintf(runtime_version, sizeof runtime_version, "%u.%u.%u", v->major, v->minor, v->patch);
+        (void)dvt_node_walker_init(&runtime, v->major); /* without it samples have no JavaScript frames */
+    }
     runtime.runtime_version = runtime_version;
+}
+
+static void end_thread(void *unused)
+{
+    (void)unused;
+    dvt_node_walker_stop_thread();
 }
 
 /* start(program): undefined, or why the shim is inert. Environments start one after the other: modules are loaded under
@@ -39,8 +48,12 @@ static napi_value start(napi_env env, napi_callback_info info)
             napi_get_value_string_utf8(env, argv[0], program, sizeof program, &n) == napi_ok && n > 0)
             runtime.program = program;
     }
-    if (dvt_rt_start(NULL, &runtime) == 0)
+    if (dvt_rt_start(NULL, &runtime) == 0) {
+        if (runtime.walk && dvt_node_walker_start_thread() == 0 &&
+            napi_add_env_cleanup_hook(env, end_thread, NULL) != napi_ok)
+            dvt_node_walker_stop_thread();
         return NULL;
+    }
     return text(env, errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
 }
 

@@ -337,7 +337,7 @@ static void test_cpython_chain_shows_evaluation_and_counts_above_it(void)
     victim_free(&victim);
 }
 
-/* A compiler at run time has no file: the range told for it, and nothing else, says where managed frames begin. */
+/* A compiler at run time has no file: the range told for it says where managed frames begin, or that there is a walker. */
 static void test_code_without_a_file_in_the_told_range_is_where_managed_frames_begin(void)
 {
     enum { BYTES = 1 << 16 };
@@ -357,6 +357,10 @@ static void test_code_without_a_file_in_the_told_range_is_where_managed_frames_b
     symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated);
     CU_ASSERT_EQUAL(above, 1);
     process.eval_lo = lo + 100;
+    symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated);
+    CU_ASSERT_EQUAL(above, 0);
+    process.eval_lo = process.eval_hi = 0;
+    process.has_walker = true;
     symbols_resolve(symbols, &process, &s, frames, MAX, &above, &truncated);
     CU_ASSERT_EQUAL(above, 0);
     procmap_free(process.map);

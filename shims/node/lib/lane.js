@@ -19,7 +19,7 @@ let native, table, words;
 let current = null;
 let n = 0;                // levels
 const befores = [];       // [n]
-const ids = [];           // [n] async ids
+const ids = [];           // [n] async ids, or promises
 const open = [];          // marks of the scopes that are open or hidden
 const hides = [];         // for each hiding level: where the scopes that were visible before it begin in open
 let visible = 0;          // open[visible, ...) have scopes
@@ -109,6 +109,7 @@ function leaveTo(level) {
     const before = befores[--n];
     if (before !== current) turnBack(before);
     befores[n] = null;
+    ids[n] = SYNC;
   }
 }
 

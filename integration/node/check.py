@@ -12,7 +12,7 @@ UNNAMED = {"(other functions)", "[anon]", "[unknown]"}
 SURE_SHARE = 0.01  # of all samples, so at least eight: a trace with that much cannot go without one
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../truth"))
-from dovetail_store import LONG, SURE, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
+from dovetail_store import BUILD, LONG, SURE, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
 
 
 def contexts(node):
@@ -74,6 +74,24 @@ def samples(node):
     good &= must(led["no_stack"] <= 0.03 * led["joined"], f"{led['no_stack']} of {led['joined']} without a stack;"
                  f" {unmarked} between the work functions")
     shutil.rmtree(store)
+    return good
+
+
+def api(node):
+    """Names, labels and parents as they were given, by OpenTelemetry and by own scopes; nothing without a daemon."""
+    script = os.path.join(HERE, "api.js")
+    out, store = profile(node, script, hz=999, env={"DOVETAIL_BAGGAGE": "tenant, plan"})
+    good = must(out.splitlines()[-1] == "good", f"node {version(node)}: {out.strip()}")
+    found = {t["root_name"]: t for t in traces(store)}
+    labels = {name: dict(t["labels"]) for name, t in found.items()}
+    good &= must(labels.get("GET /orders/:id") == {"tenant": "acme", "late": "yes"}, f"a renamed span's labels: {labels}")
+    good &= must(labels.get("own") == {"plan": "gold", "late": "1"}, "an own scope's labels")
+    good &= must(any(t["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736" for t in found.values()), "the trace that came in")
+    shutil.rmtree(store)
+    package = os.path.join(BUILD, "lib/node/dovetail")
+    for env in ({"DOVETAIL": "off"}, {"DOVETAIL_SOCKET": "/nowhere/socket"}):
+        done = subprocess.run([node, "--require", package, script], env={**os.environ, **env}, capture_output=True, text=True)
+        good &= must(done.stdout.splitlines()[-1:] == ["good"] and not done.stderr, f"with {env}: {done.stdout} {done.stderr}")
     return good
 
 

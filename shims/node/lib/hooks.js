@@ -45,8 +45,12 @@ function canLeaveOutPromises() {
 function hookCallbacks() {
   const apart = HAS_FRAMES && canLeaveOutPromises();
   const hooks = {before, after: lane.leave};
-  if (apart) promiseHooks.createHook(hooks);
-  createHook(apart ? {...hooks, trackPromises: false} : hooks).enable();
+  const hook = createHook(apart ? {...hooks, trackPromises: false} : hooks).enable();
+  const stop = apart ? promiseHooks.createHook(hooks) : () => {};
+  return () => {
+    stop();
+    hook.disable();
+  };
 }
 
 /* On AsyncContextFrame `before` runs before the resource's context is there. */
@@ -108,10 +112,24 @@ function watchApi(api) {
   if (api && typeof api === 'object' && !Object.getOwnPropertyDescriptor(api, 'context')?.get) watch(api, 'context', bind);
 }
 
+let unhook = null;
+
+/* Without a daemon the application's callbacks cost nothing. In mid-callback: what began before is not told of. */
+function enable(on) {
+  if (on === (unhook !== null)) return;
+  lane.leaveTo(0);
+  if (on) {
+    unhook = hookCallbacks();
+  } else {
+    unhook();
+    unhook = null;
+  }
+}
+
 function install() {
   watch(globalThis, API, watchApi);
   if (HAS_FRAMES) wrapRunInAsyncScope();
-  hookCallbacks();
+  enable(true);
 }
 
-module.exports = {install, markNow, isBound: () => storage !== null};
+module.exports = {install, enable, markNow, isBound: () => storage !== null};

@@ -10,6 +10,7 @@ const hooks = require('./hooks.js');
 const own = require('./own.js');
 
 const MINIMUM = 18;
+const LOOK_MS = 1000; // how often it looks whether the daemon is there
 
 function load() {
   try {
@@ -23,22 +24,25 @@ function load() {
 if (+process.versions.node.split('.')[0] < MINIMUM) throw new Error(`Node.js ${process.version} is too old`);
 const native = load();
 const failure = native.start(path.basename(process.argv[1] || process.execPath));
-if (failure === undefined) {
+
+function start() {
   lane.start(native, new Table(native.state));
   hooks.install();
+  setInterval(() => hooks.enable(native.active()), LOOK_MS).unref();
+  return {
+    scope: own.scope,
+    label: own.label,
+    traceparent: own.traceparent,
+    status: () => ({
+      enabled: true,
+      active: native.active(),
+      error: native.error(),
+      opentelemetry: hooks.isBound(),
+      resyncs: lane.counts.resyncs,
+      misuse: own.counts.misuse,
+    }),
+    _current: native.current,
+  };
 }
 
-module.exports = {
-  scope: own.scope,
-  label: own.label,
-  traceparent: own.traceparent,
-  status: () => ({
-    enabled: failure === undefined,
-    active: native.active(),
-    error: failure || native.error(),
-    opentelemetry: hooks.isBound(),
-    resyncs: lane.counts.resyncs,
-    misuse: own.counts.misuse,
-  }),
-  _current: native.current,
-};
+module.exports = failure === undefined ? start() : require('./inert.js').because(failure);

@@ -5,7 +5,7 @@
 #   setup_build [DIR [CMAKE OPTION...]]
 
 BUILD_PACKAGES="gcc g++ cmake ninja-build pkg-config libzmq3-dev libmsgpack-c-dev|libmsgpack-dev libpfm4-dev libssl-dev
- libcunit1-dev libdw-dev libelf-dev libsqlite3-dev python3 python3-dev"
+ libcunit1-dev libdw-dev libelf-dev libsqlite3-dev python3 python3-dev default-jdk-headless|openjdk-17-jdk-headless"
 
 setup_installed()
 {

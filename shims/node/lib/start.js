@@ -12,17 +12,8 @@ const own = require('./own.js');
 const MINIMUM = 18;
 const LOOK_MS = 1000; // how often it looks whether the daemon is there
 
-function load() {
-  try {
-    return require('../dovetail.node');
-  } catch (error) {
-    if (error.code !== 'MODULE_NOT_FOUND') throw error;
-    return require('../build/Release/dovetail.node'); // by node-gyp
-  }
-}
-
 if (+process.versions.node.split('.')[0] < MINIMUM) throw new Error(`Node.js ${process.version} is too old`);
-const native = load();
+const native = require('../dovetail.node');
 const failure = native.start(path.basename(process.argv[1] || process.execPath));
 
 function start() {

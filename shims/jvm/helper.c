@@ -11,6 +11,7 @@
 enum { MANY_CLASSES = 65536 };
 
 static _Atomic bool is_ready;
+static jclass link_class; /* global; set once they are defined, under the agent's lock */
 
 bool dvt_jvm_helper_is_ready(void)
 {
@@ -32,17 +33,33 @@ static jclass define(JNIEnv *env, jobject loader, const struct dvt_jvm_class *c)
 
 int dvt_jvm_helper_define(JNIEnv *env)
 {
-    for (size_t i = 0; i < dvt_jvm_n_classes; i++) {
+    jclass link = NULL;
+    for (size_t i = 0; i < dvt_jvm_n_classes && !link_class; i++) {
         const struct dvt_jvm_class *c = &dvt_jvm_classes[i];
         if (strncmp(c->name, "java/lang/", strlen("java/lang/")) != 0)
             continue;
         jclass class = define(env, NULL, c);
         if (!class)
             return DVT_ESTATE;
+        if (strcmp(c->name, "java/lang/DovetailLink") == 0)
+            link = (*env)->NewGlobalRef(env, class);
         (*env)->DeleteLocalRef(env, class);
     }
-    atomic_store_explicit(&is_ready, true, memory_order_release); /* pairs with dvt_jvm_helper_is_ready */
-    return 0;
+    link_class = link ? link : link_class;
+    return link_class ? 0 : DVT_ESTATE;
+}
+
+bool dvt_jvm_helper_link(JNIEnv *env)
+{
+    jmethodID is_there = (*env)->GetStaticMethodID(env, link_class, "isThere0", "()Z");
+    bool linked = is_there && (*env)->CallStaticBooleanMethod(env, link_class, is_there);
+    if ((*env)->ExceptionCheck(env)) {
+        (*env)->ExceptionClear(env); /* UnsatisfiedLinkError; it is looked for anew each time */
+        linked = false;
+    }
+    if (linked)
+        atomic_store_explicit(&is_ready, true, memory_order_release); /* pairs with dvt_jvm_helper_is_ready */
+    return linked;
 }
 
 static const struct dvt_jvm_class *embedded(const char *name)

@@ -21,7 +21,9 @@ extern const size_t dvt_jvm_n_classes;
 
 /* Defines the classes of java.lang. 0, or DVT_ESTATE with no exception pending: then nothing may be patched. */
 int dvt_jvm_helper_define(JNIEnv *env);
-/* Whether the classes of java.lang are there. Any thread. */
+/* Whether their native methods are found yet. From then on classes may be patched. */
+bool dvt_jvm_helper_link(JNIEnv *env);
+/* Whether both have been so. Any thread. */
 bool dvt_jvm_helper_is_ready(void);
 /* Whether the class of this name is beside a tracer's, in its loader: defined now, or before. No exception is pending. */
 bool dvt_jvm_helper_beside(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name);

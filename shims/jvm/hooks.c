@@ -46,6 +46,16 @@ void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefine
     }
 }
 
+/* An application that loaded the API before the agent came: from now on it is more than empty calls. */
+static void tell_api(JNIEnv *env, jclass class)
+{
+    jfieldID live = (*env)->GetStaticFieldID(env, class, "live", "Z");
+    if (live)
+        (*env)->SetStaticBooleanField(env, class, live, JNI_TRUE);
+    else
+        (*env)->ExceptionClear(env); /* another class of that name */
+}
+
 /* "La/b/C;" */
 static const struct dvt_jvm_tracer *tracer_of_signature(char *signature)
 {
@@ -57,12 +67,14 @@ static const struct dvt_jvm_tracer *tracer_of_signature(char *signature)
 }
 
 /* One at a time: a hidden class among many fails them all. */
-static void retransform(jvmtiEnv *ti, jclass class)
+static void retransform(jvmtiEnv *ti, JNIEnv *env, jclass class)
 {
     char *signature = NULL;
     jboolean modifiable = JNI_FALSE;
     if ((*ti)->GetClassSignature(ti, class, &signature, NULL) != JVMTI_ERROR_NONE)
         return;
+    if (strcmp(signature, "Lio/dovetail/Dovetail;") == 0)
+        tell_api(env, class);
     if (tracer_of_signature(signature) && (*ti)->IsModifiableClass(ti, class, &modifiable) == JVMTI_ERROR_NONE && modifiable)
         (void)(*ti)->RetransformClasses(ti, 1, &class); /* a class that refuses is not hooked */
     (*ti)->Deallocate(ti, (unsigned char *)signature);
@@ -77,7 +89,7 @@ void dvt_jvm_hooks_retransform(jvmtiEnv *ti, JNIEnv *env)
     if ((*ti)->GetLoadedClasses(ti, &n, &classes) != JVMTI_ERROR_NONE)
         return;
     for (jint i = 0; i < n; i++) {
-        retransform(ti, classes[i]);
+        retransform(ti, env, classes[i]);
         (*env)->DeleteLocalRef(env, classes[i]);
     }
     (*ti)->Deallocate(ti, (unsigned char *)classes);

@@ -12,13 +12,16 @@
 #define NATIVE(type, class, name) \
     JNIEXPORT type JNICALL Java_java_lang_Dovetail##class##_##name
 
-enum { MAX_BAGGAGE = DVT_MAX_LABELS, BAGGAGE_BYTES = 4096 };
+enum { MAX_BAGGAGE = DVT_MAX_LABELS, BAGGAGE_BYTES = 4096, YOUNG_NS = 1000000 };
 
 static struct {
     char text[BAGGAGE_BYTES];
     const char *keys[MAX_BAGGAGE];
     int n;
 } baggage;
+
+static jvmtiEnv *jvmti; /* set once, before the classes are defined */
+static _Atomic bool wants_thread_starts;
 
 static struct dvt_scope scope_of(jlong slot, jlong serial)
 {
@@ -27,9 +30,10 @@ static struct dvt_scope scope_of(jlong slot, jlong serial)
 
 /* ---- settings ---- */
 
-void dvt_jvm_natives_init(const char *keys)
+void dvt_jvm_natives_init(jvmtiEnv *ti, const char *keys)
 {
     char *save = NULL;
+    jvmti = ti;
     if (!keys || strlen(keys) >= sizeof baggage.text)
         return;
     memcpy(baggage.text, keys, strlen(keys) + 1);
@@ -50,6 +54,13 @@ NATIVE(jobjectArray, Lane, baggage0)(JNIEnv *env, jclass self)
         (*env)->SetObjectArrayElement(env, keys, i, key);
     }
     return keys;
+}
+
+NATIVE(jboolean, Link, isThere0)(JNIEnv *env, jclass self);
+NATIVE(jboolean, Link, isThere0)(JNIEnv *env, jclass self)
+{
+    (void)env, (void)self;
+    return JNI_TRUE;
 }
 
 /* ---- the slot ---- */
@@ -73,10 +84,33 @@ NATIVE(jlongArray, Slot, layout0)(JNIEnv *env, jclass self)
     return array;
 }
 
+/* A thread that has its first scope when it is young: those to come are better armed at their start. */
+static void look_at_age(void)
+{
+    uint64_t ns = dvt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (ns >= YOUNG_NS || atomic_exchange_explicit(&wants_thread_starts, true, memory_order_relaxed))
+        return;
+    (void)(*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_THREAD_START, NULL); /* only an aid */
+}
+
+void JNICALL dvt_jvm_natives_thread_start(jvmtiEnv *ti, JNIEnv *env, jthread thread)
+{
+    (void)ti, (void)env, (void)thread;
+    if (dvt_rt_active())
+        dvt_thread_start();
+}
+
+void dvt_jvm_natives_stop(void)
+{
+    if (atomic_exchange_explicit(&wants_thread_starts, false, memory_order_relaxed))
+        (void)(*jvmti)->SetEventNotificationMode(jvmti, JVMTI_DISABLE, JVMTI_EVENT_THREAD_START, NULL);
+}
+
 NATIVE(jlong, Slot, here0)(JNIEnv *env, jclass self);
 NATIVE(jlong, Slot, here0)(JNIEnv *env, jclass self)
 {
     (void)env, (void)self;
+    look_at_age();
     return (jlong)(uintptr_t)dvt_rt_slot();
 }
 

@@ -213,12 +213,17 @@ public class Mix {
                 work(rng);
                 Thread.yield();
                 Span c = child("inner");
-                try (Scope in = c.makeCurrent()) {
+                try (Scope in = c.makeCurrent(); io.dovetail.Scope own = io.dovetail.Scope.open("own").label("tenant", "acme")) {
                     work(rng);
                     Thread.sleep(rng.nextInt(3));
                     work(rng);
                 }
+                io.dovetail.Scope first = io.dovetail.Scope.open("first"), second = io.dovetail.Scope.open("second");
                 work(rng);
+                Thread.yield();
+                first.close();
+                work(rng);
+                second.close();
             }
         }
         work(rng);

@@ -16,6 +16,7 @@
 #include "hooks.h"
 #include "natives.h"
 #include "stacks.h"
+#include "virtual.h"
 #include "../core/runtime.h"
 
 enum { STOP_MS = 500, MAX_OPTIONS = 1024, LINK_TRIES = 400, LINK_WAIT_US = 5000 };
@@ -77,12 +78,14 @@ static void set_version(jvmtiEnv *ti)
 }
 
 /* In a JVM whose frames are not known, stacks are those of native code. */
-static void set_walker(JNIEnv *env)
+static void set_up(JNIEnv *env)
 {
     JavaVM *vm;
     const char *why;
-    if ((*env)->GetJavaVM(env, &vm) == JNI_OK)
-        (void)dvt_jvm_stacks_init(vm, env, &runtime, &why);
+    if ((*env)->GetJavaVM(env, &vm) != JNI_OK)
+        return;
+    (void)dvt_jvm_stacks_init(vm, env, &runtime, &why);
+    dvt_jvm_virtual_init(vm);
 }
 
 static int define_classes(JNIEnv *env)
@@ -99,7 +102,7 @@ static int start(JNIEnv *env)
     if (is_live)
         return 0;
     set_version(jvmti);
-    set_walker(env);
+    set_up(env);
     if (define_classes(env) != 0 || dvt_rt_start(&options, &runtime) != 0) {
         dvt_jvm_stacks_stop();
         return -1;
@@ -126,6 +129,7 @@ static void stop(void)
         return;
     is_live = false;
     dvt_jvm_natives_stop();
+    dvt_jvm_virtual_stop();
     (void)set_events(jvmti, JVMTI_DISABLE, live_events, sizeof live_events / sizeof *live_events); /* no harm if on */
     dvt_jvm_stacks_stop();
     dvt_stop(STOP_MS);

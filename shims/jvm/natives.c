@@ -114,24 +114,30 @@ NATIVE(jlong, Slot, here0)(JNIEnv *env, jclass self)
     return (jlong)(uintptr_t)dvt_rt_slot();
 }
 
-NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name);
-NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name)
+struct dvt_rt_open dvt_jvm_open_args(jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name)
 {
     struct dvt_rt_open a = {.flags = (uint32_t)flags, .name = (const struct dvt_name *)(uintptr_t)name};
-    (void)env, (void)self;
     memcpy(a.trace.b, &trace0, 8);
     memcpy(a.trace.b + 8, &trace1, 8);
     memcpy(a.span.b, &span, 8);
     memcpy(a.parent_span.b, &parent, 8);
+    return a;
+}
+
+NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags,
+                           jlong name);
+NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags,
+                           jlong name)
+{
+    struct dvt_rt_open a = dvt_jvm_open_args(trace0, trace1, span, parent, flags, name);
+    (void)env, (void)self;
     return (jlong)dvt_rt_open(&a).serial;
 }
 
-NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent);
-NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent)
+uint64_t dvt_jvm_open_own(JNIEnv *env, jlong name, jbyteArray traceparent)
 {
     char text[2 * DVT_TRACEPARENT_LEN + 1];
     struct dvt_scope_args a = {.interned = (const struct dvt_name *)(uintptr_t)name};
-    (void)self;
     if (traceparent) {
         size_t n = (size_t)(*env)->GetArrayLength(env, traceparent);
         n = n < sizeof text - 1 ? n : sizeof text - 1;
@@ -139,7 +145,14 @@ NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray t
         text[n] = 0;
         a.traceparent = text;
     }
-    return (jlong)dvt_scope_open(&a).serial;
+    return dvt_scope_open(&a).serial;
+}
+
+NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent);
+NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent)
+{
+    (void)self;
+    return (jlong)dvt_jvm_open_own(env, name, traceparent);
 }
 
 NATIVE(jstring, Slot, traceparent0)(JNIEnv *env, jclass self);
@@ -212,6 +225,23 @@ static size_t take_links(JNIEnv *env, struct texts *t, jobjectArray array, struc
         t->n = mark;
     }
     return used;
+}
+
+struct dvt_jvm_labels *dvt_jvm_labels_copy(JNIEnv *env, jobjectArray labels)
+{
+    struct texts t = {.n = 0};
+    struct dvt_label v[DVT_MAX_LABELS];
+    size_t n = take_labels(env, &t, labels, v);
+    struct dvt_jvm_labels *copy = n ? malloc(sizeof *copy + t.n) : NULL;
+    if (!copy)
+        return NULL;
+    copy->n = n;
+    memcpy(copy->text, t.p, t.n);
+    for (size_t i = 0; i < n; i++) {
+        copy->v[i].key = (struct dvt_str){copy->text + (v[i].key.p - t.p), v[i].key.n};
+        copy->v[i].value = (struct dvt_str){copy->text + (v[i].value.p - t.p), v[i].value.n};
+    }
+    return copy;
 }
 
 NATIVE(void, Slot, commit0)(JNIEnv *env, jclass self, jlong slot, jlong serial, jbyteArray name, jobjectArray labels, jobjectArray links);

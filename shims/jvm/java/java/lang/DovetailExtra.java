@@ -10,6 +10,13 @@ public final class DovetailExtra {
     int n;
     private byte[][] links;
     private int nLinks;
+    private final long virtual; // of a virtual thread's scope: native code keeps the parts of it
+    private final int index;
+
+    DovetailExtra(long virtual, int index) {
+        this.virtual = virtual;
+        this.index = index;
+    }
 
     /** The last value of a key counts. */
     public void label(String key, String value) {
@@ -23,6 +30,8 @@ public final class DovetailExtra {
         labels[i] = key;
         labels[i + 1] = value;
         n = Math.max(n, i + 2);
+        if (virtual != 0)
+            DovetailVirtual.labels0(virtual, index, DovetailLane.labels(null, null, this));
     }
 
     public void link(String traceparent) {

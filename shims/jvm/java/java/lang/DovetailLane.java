@@ -20,11 +20,15 @@ public final class DovetailLane {
     private static final String[] BAGGAGE = baggage0();
 
     private final Thread thread = Thread.currentThread();
-    private final long slot = DovetailSlot.here0();
-    private final DovetailSource[] sources = new DovetailSource[MAX];
-    private final Object[] keys = new Object[MAX], spans = new Object[MAX];
-    private final DovetailExtra[] extras = new DovetailExtra[MAX]; // what the application told of a scope
-    private final long[] serials = new long[MAX]; // 0: no scope was opened
+    private final long virtual; // a virtual thread's scopes (DovetailVirtual); 0: a platform thread, whose slot this is:
+    private final long slot;
+    private final int max;
+    private final DovetailSource[] sources;
+    private final Object[] keys, spans;
+    private final DovetailExtra[] extras; // what the application told of a scope
+    private final long[] serials; // of a virtual thread handles, since the serials change. 0: no scope was opened
+    private long handles;
+    private boolean busy; // asking a tracer, whose answer must not move the stack
     private int n;
     private long[] closedElsewhere; // serials of own scopes closed by other threads, under the lane's lock
 
@@ -34,7 +38,16 @@ public final class DovetailLane {
     private int flags;
     private final byte[] hex = new byte[32];
 
-    private DovetailLane() {}
+    private DovetailLane(boolean isVirtual) {
+        virtual = isVirtual ? DovetailVirtual.new0() : 0;
+        slot = isVirtual ? 0 : DovetailSlot.here0();
+        max = isVirtual ? DovetailVirtual.MAX : MAX;
+        sources = new DovetailSource[max];
+        keys = new Object[max];
+        spans = new Object[max];
+        extras = new DovetailExtra[max];
+        serials = new long[max];
+    }
 
     private static native String[] baggage0();
 
@@ -50,14 +63,14 @@ public final class DovetailLane {
     /** The calling thread's, or null where there is nothing to do. */
     public static DovetailLane here() {
         DovetailLane lane = LANES.get();
-        if (!DovetailSlot.isRecording())
-            return lane != null && lane.n > 0 ? lane : null;
-        return lane != null ? lane : make();
+        if (lane == null)
+            return DovetailSlot.isRecording() ? make() : null;
+        return !lane.busy && (lane.n > 0 || DovetailSlot.isRecording()) ? lane : null;
     }
 
     private static DovetailLane make() {
-        DovetailLane lane = new DovetailLane();
-        if (lane.slot == 0)
+        DovetailLane lane = new DovetailLane(DovetailVirtual.isVirtual(Thread.currentThread()));
+        if (lane.slot == 0 && lane.virtual == 0)
             return null;
         LANES.set(lane);
         return lane;
@@ -140,13 +153,23 @@ public final class DovetailLane {
     /** Opens a scope of the span that is known. */
     public void enter(DovetailSource source, Object key, Object s) {
         makeRoom();
-        push(source, key, s, DovetailSlot.open0(trace0, trace1, id, parent, flags, name));
+        if (virtual == 0)
+            push(source, key, s, DovetailSlot.open0(trace0, trace1, id, parent, flags, name));
+        else
+            enterVirtual(source, key, s);
+    }
+
+    private void enterVirtual(DovetailSource source, Object key, Object s) {
+        DovetailVirtual.open0(virtual, trace0, trace1, id, parent, flags, name);
+        push(source, key, s, ++handles);
+        if (BAGGAGE.length > 0)
+            DovetailVirtual.labels0(virtual, n - 1, labels(source, key, null));
     }
 
     private void makeRoom() {
         if (closedElsewhere != null)
             sweep();
-        if (n == MAX)
+        if (n == max)
             popTo(n - 1);
     }
 
@@ -183,7 +206,13 @@ public final class DovetailLane {
     /** Opens one, inside what is current: its handle. Its key is the context it was opened in, which it closes before. */
     public long open(String text, String traceparent) {
         makeRoom();
-        long serial = DovetailSlot.openOwn0(text == null ? 0 : DovetailNames.of(text), ascii(traceparent));
+        long named = text == null ? 0 : DovetailNames.of(text), serial;
+        if (virtual == 0) {
+            serial = DovetailSlot.openOwn0(named, ascii(traceparent));
+        } else {
+            DovetailVirtual.openOwn0(virtual, named, ascii(traceparent));
+            serial = ++handles;
+        }
         push(DovetailOwn.SOURCE, n == 0 ? null : keys[n - 1], null, serial);
         return serial;
     }
@@ -216,20 +245,21 @@ public final class DovetailLane {
         if (i < 0)
             return null;
         if (extras[i] == null)
-            extras[i] = new DovetailExtra();
+            extras[i] = new DovetailExtra(virtual, i);
         return extras[i];
     }
 
     public void always(long serial) {
-        if (thread == Thread.currentThread())
-            DovetailSlot.always0(slot, serial);
+        int i = thread == Thread.currentThread() ? find(serial) : -1;
+        if (i >= 0)
+            DovetailSlot.always0(slotNow(), serialNow(i));
     }
 
     private void remove(int i) {
         DovetailSource source = sources[i];
         Object key = keys[i], s = spans[i];
         DovetailExtra extra = extras[i];
-        long serial = serials[i];
+        finish(i, source, key, s, extra, serialNow(i));
         int rest = --n - i;
         System.arraycopy(sources, i + 1, sources, i, rest);
         System.arraycopy(keys, i + 1, keys, i, rest);
@@ -237,11 +267,13 @@ public final class DovetailLane {
         System.arraycopy(extras, i + 1, extras, i, rest);
         System.arraycopy(serials, i + 1, serials, i, rest);
         forget(n);
-        finish(source, key, s, extra, serial);
+        if (virtual != 0)
+            DovetailVirtual.remove0(virtual, i);
     }
 
     private synchronized void closeElsewhere(long serial) {
-        DovetailSlot.close0(slot, serial, 0); // left for the owner
+        if (virtual == 0)
+            DovetailSlot.close0(slot, serial, 0); // left for the owner
         long[] old = closedElsewhere;
         long[] now = old == null ? new long[1] : java.util.Arrays.copyOf(old, old.length + 1);
         now[now.length - 1] = serial;
@@ -251,11 +283,13 @@ public final class DovetailLane {
     private synchronized void sweep() {
         for (long serial : closedElsewhere) {
             int i = find(serial);
-            if (i >= 0)
+            if (i >= 0 && virtual != 0)
+                remove(i);
+            else if (i >= 0)
                 serials[i] = 0; // it goes with what is around it
         }
         closedElsewhere = null;
-        while (n > 0 && serials[n - 1] == 0)
+        while (virtual == 0 && n > 0 && serials[n - 1] == 0)
             forget(--n);
     }
 
@@ -267,36 +301,49 @@ public final class DovetailLane {
         extras[i] = null;
     }
 
+    private long slotNow() {
+        return virtual == 0 ? slot : DovetailVirtual.slot(virtual);
+    }
+
+    private long serialNow(int i) {
+        return virtual == 0 ? serials[i] : DovetailVirtual.serial(virtual, i);
+    }
+
     private void popTo(int to) {
         while (n > to) {
             int i = --n;
             DovetailSource source = sources[i];
             Object key = keys[i], s = spans[i];
             DovetailExtra extra = extras[i];
+            long serial = serialNow(i);
             forget(i);
-            if (serials[i] != 0 && !DovetailSlot.drop(slot, serials[i]))
-                finish(source, key, s, extra, serials[i]);
+            if (serial != 0 && !DovetailSlot.drop(slotNow(), serial))
+                finish(i, source, key, s, extra, serial);
+            if (virtual != 0)
+                DovetailVirtual.pop(virtual, i);
         }
     }
 
     /** The close that is not a plain drop. */
-    private void finish(DovetailSource source, Object key, Object s, DovetailExtra extra, long serial) {
+    private void finish(int i, DovetailSource source, Object key, Object s, DovetailExtra extra, long serial) {
         String now = null;
         byte[][] labels = null;
+        busy = true;
         try {
             now = source.name(key, s); // it may have changed, as web frameworks name a span after routing
-        } catch (Throwable t) {
-            // Then it keeps the name it had.
-        }
-        if (serial == 0 || !DovetailSlot.close0(slot, serial, now == null ? 0 : DovetailNames.of(now)))
-            return;
-        try {
             labels = labels(source, key, extra);
         } catch (Throwable t) {
-            // A scope without labels.
+            // Then it keeps the name it had, and has no labels.
         } finally {
-            DovetailSlot.commit0(slot, serial, utf8(now), labels, extra == null ? null : extra.links());
+            busy = false;
         }
+        byte[][] links = extra == null ? null : extra.links();
+        long named = now == null ? 0 : DovetailNames.of(now);
+        byte[] text = utf8(now);
+        if (virtual != 0) // all of that may have blocked, and moved the thread
+            serial = DovetailVirtual.serial(virtual, i);
+        if (serial != 0 && DovetailSlot.close0(slotNow(), serial, named))
+            DovetailSlot.commit0(slotNow(), serial, text, labels, links);
     }
 
     private static byte[] utf8(String text) {
@@ -308,14 +355,14 @@ public final class DovetailLane {
     }
 
     /** The application's own first: of a key that comes twice, the first counts. */
-    private static byte[][] labels(DovetailSource source, Object key, DovetailExtra extra) {
+    static byte[][] labels(DovetailSource source, Object key, DovetailExtra extra) {
         int own = extra == null ? 0 : extra.n;
         byte[][] labels = new byte[own + 2 * BAGGAGE.length][];
         for (int i = 0; i < own; i++)
             labels[i] = utf8(extra.labels[i]);
         for (int i = 0; i < BAGGAGE.length; i++) {
             labels[own + 2 * i] = utf8(BAGGAGE[i]);
-            labels[own + 2 * i + 1] = utf8(source.baggage(key, BAGGAGE[i]));
+            labels[own + 2 * i + 1] = source == null ? null : utf8(source.baggage(key, BAGGAGE[i]));
         }
         return labels;
     }

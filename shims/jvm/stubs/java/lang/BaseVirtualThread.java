@@ -1,0 +1,3 @@
+package java.lang;
+
+abstract class BaseVirtualThread extends Thread {}

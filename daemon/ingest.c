@@ -45,33 +45,48 @@ static void note_heartbeat(struct sessions *s, uint64_t session, struct dvt_str 
         sessions_heard(s, session, shim_now_ns, type == DVT_MSG_BYE);
 }
 
-int ingest_check(struct sessions *s, const void *p, size_t n, uint64_t now_ns, struct process **ret_proc,
-                 struct dvt_str *ret_body)
+/* Takes the envelope off. False: refused and counted. */
+static bool open_frame(struct sessions *s, struct ingest_frame *f, struct dvt_envelope *ret_env)
 {
-    struct dvt_envelope env;
     struct dvt_err err = {0};
-    int r = n > MAX_ENVELOPE ? DVT_ELIMIT : dvt_wire_open(p, n, &env, &err);
-    if (r == DVT_EVERSION) {
+    f->proc = NULL;
+    f->code = f->n > MAX_ENVELOPE ? DVT_ELIMIT : dvt_wire_open(f->p, f->n, ret_env, &err);
+    if (f->code == DVT_EVERSION) {
         edge_count(sessions_unknown(s)->messages_version, 1);
         log_event(LOG_LEVEL_WARN, "MESSAGE-VERSION", "%s", err.text);
-        return r;
-    }
-    if (r) {
+    } else if (f->code) {
         edge_count(sessions_unknown(s)->messages_bad, 1);
-        log_event(LOG_LEVEL_WARN, "MESSAGE-BAD", "bytes=%zu %s", n, err.text);
-        return r;
+        log_event(LOG_LEVEL_WARN, "MESSAGE-BAD", "bytes=%zu %s", f->n, err.text);
     }
-    struct process *proc = NULL;
-    r = sessions_check(s, &env, now_ns, &proc);
-    if (r) {
+    return f->code == 0;
+}
+
+static void take_answer(struct sessions *s, struct ingest_frame *f, const struct dvt_envelope *env,
+                        const struct session_answer *answer)
+{
+    f->code = answer->code;
+    f->proc = answer->proc;
+    f->body = env->body;
+    if (f->code)
         log_event(LOG_LEVEL_WARN, "MESSAGE-FORGED", "session=%016llx seq=%llu",
-                  (unsigned long long)env.session, (unsigned long long)env.seq);
-        return r;
+                  (unsigned long long)env->session, (unsigned long long)env->seq);
+    else
+        note_heartbeat(s, env->session, env->body);
+}
+
+void ingest_check(struct sessions *s, struct ingest_frame *f, size_t n, uint64_t now_ns)
+{
+    struct dvt_envelope env[INGEST_AT_ONCE] = {0};
+    struct ingest_frame *of[INGEST_AT_ONCE];
+    struct session_answer answers[INGEST_AT_ONCE];
+    size_t n_open = 0;
+    for (size_t i = 0; i < n; i++) {
+        of[n_open] = &f[i];
+        n_open += open_frame(s, &f[i], &env[n_open]);
     }
-    note_heartbeat(s, env.session, env.body);
-    *ret_proc = proc;
-    *ret_body = env.body;
-    return 0;
+    sessions_check(s, env, n_open, now_ns, answers);
+    for (size_t i = 0; i < n_open; i++)
+        take_answer(s, of[i], &env[i], &answers[i]);
 }
 
 static void release_message(void *owner)
@@ -80,47 +95,57 @@ static void release_message(void *owner)
     free(owner);
 }
 
-/* Takes msg. */
-static void hand_over(struct ingest *i, zmq_msg_t *msg)
+/* Takes msg, whose frame is good. */
+static void hand_over(struct ingest *i, zmq_msg_t *msg, const struct ingest_frame *frame)
 {
-    struct process *proc = NULL;
-    struct dvt_str body;
-    if (ingest_check(i->c.sessions, zmq_msg_data(msg), zmq_msg_size(msg), monotonic_ns(), &proc, &body)) {
-        release_message(msg);
-        return;
-    }
     struct feed *f = feed_new(FEED_MESSAGE);
     if (f) {
-        f->thread.process = proc->index;
-        f->body = body.p;
-        f->n_body = body.n;
+        f->thread.process = frame->proc->index;
+        f->body = frame->body.p;
+        f->n_body = frame->body.n;
         f->owner = msg;
         f->release = release_message;
     } else {
         release_message(msg);
     }
-    if (!f || !queue_push(i->c.out, f, sizeof *f + zmq_msg_size(msg))) {
-        edge_count(proc->edge.messages_lost, 1);
-        log_event(LOG_LEVEL_WARN, "MESSAGE-LOST", "pid=%u reason=queue-full", proc->host_pid);
+    if (!f || !queue_push(i->c.out, f, sizeof *f + frame->n)) {
+        edge_count(frame->proc->edge.messages_lost, 1);
+        log_event(LOG_LEVEL_WARN, "MESSAGE-LOST", "pid=%u reason=queue-full", frame->proc->host_pid);
         if (f)
             feed_free(f);
     }
-    process_unref(proc);
+    process_unref(frame->proc);
 }
 
-/* False: nothing more to read now. */
-static bool receive_one(struct ingest *i)
+/* NULL: nothing more to read now. */
+static zmq_msg_t *receive_one(struct ingest *i)
 {
     zmq_msg_t *msg = malloc(sizeof *msg);
     if (!msg)
-        return false;
+        return NULL;
     zmq_msg_init(msg); /* always 0 */
-    if (zmq_msg_recv(msg, i->pull, ZMQ_DONTWAIT) < 0) {
-        release_message(msg);
-        return false;
+    if (zmq_msg_recv(msg, i->pull, ZMQ_DONTWAIT) >= 0)
+        return msg;
+    release_message(msg);
+    return NULL;
+}
+
+/* False: nothing more to read now. */
+static bool receive_some(struct ingest *i)
+{
+    zmq_msg_t *msgs[INGEST_AT_ONCE];
+    struct ingest_frame frames[INGEST_AT_ONCE];
+    size_t n = 0;
+    for (; n < INGEST_AT_ONCE && (msgs[n] = receive_one(i)); n++)
+        frames[n] = (struct ingest_frame){.p = zmq_msg_data(msgs[n]), .n = zmq_msg_size(msgs[n])};
+    ingest_check(i->c.sessions, frames, n, monotonic_ns());
+    for (size_t k = 0; k < n; k++) {
+        if (frames[k].code)
+            release_message(msgs[k]);
+        else
+            hand_over(i, msgs[k], &frames[k]);
     }
-    hand_over(i, msg);
-    return true;
+    return n == INGEST_AT_ONCE;
 }
 
 static void announce_ended(struct ingest *i)
@@ -149,7 +174,7 @@ static void *ingest_main(void *arg)
         uint64_t pokes;
         if (items[1].revents && read(i->poke_fd, &pokes, sizeof pokes) < 0)
             pokes = 0;
-        for (int k = 0; (stop || k < BATCH) && receive_one(i); k++)
+        for (int k = 0; (stop || k < BATCH) && receive_some(i); k += INGEST_AT_ONCE)
             ;
         announce_ended(i);
     }

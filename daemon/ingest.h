@@ -27,8 +27,17 @@ void ingest_poke(struct ingest *i);
 /* Takes what has arrived, then ends the thread. */
 void ingest_stop(struct ingest *i);
 
-/* One frame: 0 with the process (a new reference) and the body, which points into p; or DVT_E*, counted. */
-int ingest_check(struct sessions *s, const void *p, size_t n, uint64_t now_ns, struct process **ret_proc,
-                 struct dvt_str *ret_body);
+/* A frame from the network and what became of it. */
+struct ingest_frame {
+    const void *p;
+    size_t n;
+    int code;             /* 0 or DVT_E*, counted */
+    struct process *proc; /* with code 0: a new reference */
+    struct dvt_str body;  /* ... which points into p */
+};
+/* Two are authenticated in little more than the time of one. */
+enum { INGEST_AT_ONCE = 2 };
+/* Checks one frame or two, in their order. */
+void ingest_check(struct sessions *s, struct ingest_frame *f, size_t n, uint64_t now_ns);
 
 #endif

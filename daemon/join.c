@@ -8,16 +8,18 @@
 
 uint32_t join_filter(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *ret_keep)
 {
-    uint32_t j = 0, n_keep = 0; /* j: samples at or below the scope's close */
-    uint64_t last = 0;          /* offset of sample j - 1: a sample's offset is never 0 */
-    uint64_t next = m ? offs[0] : UINT64_MAX;
-    for (uint32_t i = 0; i < s->n; i++) {
-        while (next <= s->close[i] && j < m) {
+    if (!m)
+        return 0;
+    const uint64_t *open = s->open, *close = s->close;
+    uint32_t n = s->n, j = 0, n_keep = 0; /* j: samples at or below the scope's close */
+    uint64_t last = 0, next = offs[0];    /* offset of sample j - 1, which is never 0, and of sample j */
+    for (uint32_t i = join_count_upto(close, n, next - 1); i < n; i++) {
+        while (next <= close[i] && j < m) {
             last = next;
             next = ++j < m ? offs[j] : UINT64_MAX;
         }
         ret_keep[n_keep] = i; /* written always: no branch to mispredict */
-        n_keep += last > s->open[i];
+        n_keep += last > open[i];
     }
     return n_keep;
 }
@@ -58,10 +60,16 @@ void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t 
     }
 }
 
+/* What is looked for is mostly near the beginning: in steps that double, then by halves between the last
+ * two. */
 uint32_t join_count_upto(const uint64_t *offs, uint32_t m, uint64_t x)
 {
-    uint32_t lo = 0, hi = m;
-    while (lo < hi) {
+    uint32_t lo = 0, hi = 1;
+    while (hi < m && offs[hi - 1] <= x) {
+        lo = hi;
+        hi = hi < m / 2 ? 2 * hi : m;
+    }
+    while (lo < hi && lo < m) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (offs[mid] <= x)
             lo = mid + 1;

@@ -36,7 +36,7 @@ static bool is_wanted(const struct reading *r, const struct scope_batch *b, uint
 {
     if (b->flags[i] & ~(uint32_t)SCOPE_BATCH_PLAIN)
         return true;
-    return may_hold_sample(r->t, b->open[i], b->close[i]) ||
+    return may_hold_sample(r->t, scope_batch_open(b, i), b->close[i]) ||
            scope_list_find(&r->t->open, b->serial[i]) < r->t->open.n;
 }
 
@@ -61,11 +61,13 @@ static uint32_t drop_bad(const struct reading *r, struct scope_batch *b, uint32_
 /* Only scopes that hold a sample are looked at: what the others say does not matter. */
 static uint32_t choose_with_samples(const struct reading *r, struct scope_batch *b)
 {
-    struct join_scopes heads = {b->open, b->close, NULL, b->n};
-    uint32_t n = join_filter(&heads, thread_state_offs(r->t), thread_state_pending(r->t), b->keep);
+    struct join_scopes grown = {b->grown_open, b->grown_close, NULL, b->n_grown};
+    uint32_t n = join_filter(&grown, thread_state_offs(r->t), thread_state_pending(r->t), b->keep);
     count_empty(r, b->n - n);
     if (!n)
         return 0;
+    for (uint32_t k = 0; k < n; k++)
+        b->keep[k] = b->grown[b->keep[k]];
     scope_batch_rows(b);
     return drop_bad(r, b, n);
 }

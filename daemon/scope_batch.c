@@ -13,7 +13,7 @@ void scope_batch_init(struct scope_batch *b)
 
 void scope_batch_fini(struct scope_batch *b)
 {
-    free(b->open);
+    free(b->close);
     free(b->keep);
     free(b->names);
     free(b->labels);
@@ -34,50 +34,64 @@ static void *fit(void *old, uint32_t *cap, uint32_t n, size_t size)
     return p;
 }
 
-/* Two blocks: eight columns of 64 bits, five of 32. */
+enum { N_COLUMNS64 = 10, N_COLUMNS32 = 6, LEAST_CAP = 4096, APART = 40 };
+
+/* Columns lie a bit more than their capacity apart: at a power of two they would compete for the same few
+ * lines of the cache. */
+static void place_columns(struct scope_batch *b)
+{
+    size_t n = b->cap + APART;
+    uint64_t *at = b->close;
+    uint64_t **const columns64[] = {&b->head_span, &b->grown_open, &b->grown_close, &b->dur,
+                                    &b->end,       &b->serial,     &b->parent_serial};
+    uint32_t **const columns32[] = {&b->grown, &b->flags, &b->trace, &b->name, &b->labelset};
+    for (size_t i = 0; i < sizeof columns64 / sizeof(*columns64); i++)
+        *columns64[i] = at += n;
+    b->spans = (struct dvt_span_id *)(at += n);
+    b->parent_spans = (struct dvt_span_id *)(at + n);
+    for (size_t i = 0; i < sizeof columns32 / sizeof(*columns32); i++)
+        *columns32[i] = b->keep + (i + 1) * n;
+}
+
+/* Two blocks, one for each width. */
 static int fit_columns(struct scope_batch *b, uint32_t n)
 {
-    uint32_t cap = b->cap, cap32 = b->cap;
-    n = n < 4096 ? 4096 : n;
-    b->open = fit(b->open, &cap, n, 8 * sizeof *b->open);
-    b->keep = fit(b->keep, &cap32, n, 5 * sizeof *b->keep);
-    b->cap = cap < cap32 ? cap : cap32;
-    if (!b->cap) {
-        free(b->open);
-        free(b->keep);
-        b->open = NULL;
-        b->keep = NULL;
-        return DVT_ENOMEM;
+    if (b->cap && n <= b->cap)
+        return 0;
+    free(b->close);
+    free(b->keep);
+    n = n < LEAST_CAP ? LEAST_CAP : n;
+    b->close = malloc(N_COLUMNS64 * (n + (size_t)APART) * sizeof *b->close);
+    b->keep = malloc(N_COLUMNS32 * (n + (size_t)APART) * sizeof *b->keep);
+    b->cap = b->close && b->keep ? n : 0;
+    if (b->cap)
+        place_columns(b);
+    return b->cap ? 0 : DVT_ENOMEM;
+}
+
+/* Always written, so that there is no branch to mispredict: the last may be one too many, for which
+ * there is room. */
+static void find_grown(struct scope_batch *b)
+{
+    const uint64_t *span = b->head_span;
+    uint32_t *grown = b->grown, n = b->n, n_grown = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        grown[n_grown] = i;
+        n_grown += span[i] != 0;
     }
-    n = b->cap;
-    b->close = b->open + n, b->start = b->close + n, b->end = b->start + n, b->serial = b->end + n;
-    b->parent_serial = b->serial + n, b->spans = (struct dvt_span_id *)(b->parent_serial + n);
-    b->parent_spans = b->spans + n;
-    b->flags = b->keep + n, b->trace = b->flags + n, b->name = b->trace + n, b->labelset = b->name + n;
-    return 0;
+    b->n_grown = n_grown;
 }
 
-bool scope_batch_is_bad(const struct scope_batch *b, uint32_t i)
+static void load_grown(struct scope_batch *b)
 {
-    return (b->start[i] > b->end[i]) | (b->end[i] > b->future_ns) | (b->open[i] > b->close[i]) |
-           (b->serial[i] == 0);
-}
-
-/* from_end holds durations or spans when it begins. A duration above the end wraps to a start above the
- * end. */
-static void subtract(uint64_t *restrict from_end, const uint64_t *restrict end, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        from_end[i] = end[i] - from_end[i];
-}
-
-static void survey_heads(struct scope_batch *b)
-{
+    const uint64_t *all_close = b->close, *span = b->head_span;
+    uint64_t *grown_open = b->grown_open, *grown_close = b->grown_close;
     uint64_t min_open = UINT64_MAX, max_close = 0, last = 0;
-    uint32_t falls = 0;
-    for (uint32_t i = 0; i < b->n; i++) {
-        uint64_t close = b->close[i], open = close - b->open[i]; /* there was its span */
-        b->open[i] = open;
+    bool falls = false;
+    for (uint32_t k = 0, n = b->n_grown; k < n; k++) {
+        uint32_t i = b->grown[k];
+        uint64_t close = all_close[i], open = close - span[i];
+        grown_open[k] = open, grown_close[k] = close;
         falls |= close < last;
         last = close;
         min_open = open < min_open ? open : min_open;
@@ -88,15 +102,13 @@ static void survey_heads(struct scope_batch *b)
     b->max_close = max_close;
 }
 
-static void survey_flags(struct scope_batch *b)
+static void load_flags(struct scope_batch *b)
 {
-    const struct dvt_col *c = &b->msg->flags;
-    b->all_flags = b->n ? (uint32_t)c->base : 0;
-    if (c->width == 0 && c->n_patches == 0)
-        return; /* all the same */
-    dvt_col_expand_u32(c, b->flags);
-    for (uint32_t i = 0; i < b->n; i++)
-        b->all_flags |= b->flags[i];
+    uint32_t *flags = b->flags, all = 0;
+    dvt_col_expand_u32(&b->msg->flags, flags);
+    for (uint32_t i = 0, n = b->n; i < n; i++)
+        all |= flags[i];
+    b->all_flags = all;
 }
 
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns)
@@ -107,19 +119,18 @@ int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64
     b->n = msg->n;
     b->future_ns = now_ns + SCOPE_BATCH_FUTURE_NS;
     dvt_col_expand_u64(&msg->head_close, b->close);
-    dvt_col_expand_u64(&msg->head_span, b->open);
-    survey_heads(b);
-    survey_flags(b);
+    dvt_col_expand_u64(&msg->head_span, b->head_span);
+    find_grown(b);
+    load_grown(b);
+    load_flags(b);
     return 0;
 }
 
 void scope_batch_rows(struct scope_batch *b)
 {
     dvt_col_expand_u64(&b->msg->end, b->end);
-    dvt_col_expand_u64(&b->msg->dur, b->start);
+    dvt_col_expand_u64(&b->msg->dur, b->dur);
     dvt_col_expand_u64(&b->msg->serial, b->serial);
-    dvt_col_expand_u32(&b->msg->flags, b->flags);
-    subtract(b->start, b->end, b->n);
 }
 
 static int load_links(struct scope_batch *b)
@@ -200,9 +211,9 @@ bool scope_batch_rec(struct scope_batch *b, uint32_t i, struct dvt_scope_rec *re
     *ret = (struct dvt_scope_rec){
         .serial = b->serial[i],
         .parent_serial = b->parent_serial[i],
-        .start_ns = b->start[i],
+        .start_ns = b->end[i] - b->dur[i],
         .end_ns = b->end[i],
-        .head_open = b->open[i],
+        .head_open = scope_batch_open(b, i),
         .head_close = b->close[i],
         .span = b->spans[i],
         .parent_span = b->parent_spans[i],

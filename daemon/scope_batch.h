@@ -20,15 +20,20 @@ enum {
 struct scope_batch {
     const struct dvt_scopes *msg;
     uint32_t n, cap;
-    uint64_t *open, *close; /* [n] ring heads */
-    uint32_t *keep;         /* [n] scratch */
-    uint32_t all_flags;     /* of all rows, or-ed */
-    uint64_t min_open, max_close;
-    uint64_t future_ns;
-    bool is_sorted; /* close ascends */
+    uint64_t *close, *head_span; /* [n] ring heads */
+    uint32_t *keep;              /* [n] scratch */
+    uint32_t *flags;             /* [n] */
+    uint32_t all_flags;          /* or-ed */
 
-    uint64_t *start, *end, *serial; /* [n] */
-    uint32_t *flags;
+    /* The rows during which the ring grew: no others can hold a sample. */
+    uint32_t n_grown;
+    uint32_t *grown;                     /* [n_grown] */
+    uint64_t *grown_open, *grown_close;  /* [n_grown] */
+    uint64_t min_open, max_close;        /* of these */
+    bool is_sorted;                      /* grown_close ascends */
+
+    uint64_t *dur, *end, *serial; /* [n] */
+    uint64_t future_ns;
 
     uint64_t *parent_serial; /* [n] */
     struct dvt_span_id *spans, *parent_spans;
@@ -45,13 +50,24 @@ struct scope_batch {
 void scope_batch_init(struct scope_batch *b);
 void scope_batch_fini(struct scope_batch *b);
 
-/* Unpacks what tells which rows hold samples: heads, and the flags of all. msg must outlive the use of b. 0
- * or DVT_ENOMEM. Hot. */
+/* Unpacks what tells which rows hold samples: heads, and flags. msg must outlive the use of b. 0 or
+ * DVT_ENOMEM. Hot. */
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns);
-/* Unpacks times, serials and flags. */
+/* Unpacks times and serials. */
 void scope_batch_rows(struct scope_batch *b);
+
+static inline uint64_t scope_batch_open(const struct scope_batch *b, uint32_t row)
+{
+    return b->close[row] - b->head_span[row];
+}
+
 /* Impossible times, heads or serial. Needs scope_batch_rows. */
-bool scope_batch_is_bad(const struct scope_batch *b, uint32_t row);
+static inline bool scope_batch_is_bad(const struct scope_batch *b, uint32_t row)
+{
+    return (b->dur[row] > b->end[row]) | (b->end[row] > b->future_ns) | (b->head_span[row] > b->close[row]) |
+           (b->serial[row] == 0);
+}
+
 /* Unpacks the rest. Needs scope_batch_rows. 0, DVT_ENOMEM, or DVT_EFORMAT. */
 int scope_batch_details(struct scope_batch *b);
 /* Row as a record, valid until the next call. False if its trace id is zero or its parent impossible. */

@@ -55,17 +55,6 @@ static void set_row(struct scope_index *x, uint32_t to, uint32_t from)
     x->scopes[to] = x->scopes[from];
 }
 
-void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial,
-                     struct scope *scope)
-{
-    if (x->n && close < x->close[x->n - 1])
-        x->is_sorted = false;
-    x->open[x->n] = open;
-    x->close[x->n] = close;
-    x->serial[x->n] = serial;
-    x->scopes[x->n++] = scope;
-}
-
 struct row {
     uint64_t open, close, serial;
     struct scope *scope;

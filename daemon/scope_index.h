@@ -27,8 +27,17 @@ void scope_index_fini(struct scope_index *x); /* the scopes are the caller's */
 /* Makes room for extra more rows; 0 or DVT_ENOMEM. */
 int scope_index_reserve(struct scope_index *x, uint32_t extra);
 /* Appends a row; room must have been reserved. */
-void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial,
-                     struct scope *scope);
+static inline void scope_index_put(struct scope_index *x, uint64_t open, uint64_t close, uint64_t serial,
+                                   struct scope *scope)
+{
+    uint32_t i = x->n++;
+    if (i && close < x->close[i - 1])
+        x->is_sorted = false;
+    x->open[i] = open;
+    x->close[i] = close;
+    x->serial[i] = serial;
+    x->scopes[i] = scope;
+}
 /* Sorts by close if a straggler came; equal closes keep their order. 0 or DVT_ENOMEM. */
 int scope_index_sort(struct scope_index *x);
 /* Keeps only the rows keep[n_keep] (ascending). */

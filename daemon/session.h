@@ -32,9 +32,13 @@ int sessions_publish(struct sessions *s, const struct session_keys *k, struct pr
                      struct dvt_err *err);
 void sessions_close(struct sessions *s, uint64_t id, uint64_t now_ns);
 
-/* Checks mac and sequence. 0 and a new reference to the process, or DVT_EAUTH, counted. */
-int sessions_check(struct sessions *s, const struct dvt_envelope *env, uint64_t now_ns,
-                   struct process **ret_proc);
+struct session_answer {
+    int code;             /* 0 or DVT_EAUTH, counted */
+    struct process *proc; /* with code 0: a new reference */
+};
+/* Checks mac and sequence of one message or of two, in their order. */
+void sessions_check(struct sessions *s, const struct dvt_envelope *env, size_t n, uint64_t now_ns,
+                    struct session_answer *ret);
 /* The shim's own report of a time: it has sent all up to there. */
 void sessions_heard(struct sessions *s, uint64_t id, uint64_t shim_now_ns, bool bye);
 /* Every open session has been heard with a time >= since_ns. */

@@ -9,6 +9,8 @@
 
 #include <endian.h>
 
+enum { SHIFT_OF_EIGHTS = 3 };
+
 /* Value i of a column of a constant width: inlined, this is one load. */
 static inline __attribute__((always_inline)) uint64_t load(const uint8_t *p, size_t i, unsigned width)
 {
@@ -46,14 +48,12 @@ static bool is_width(unsigned width)
 
 static bool places_rise(const struct dvt_col *c)
 {
-    uint32_t least = 0;
-    for (uint32_t k = 0; k < c->n_patches; k++) {
-        uint32_t place = patch_place(c, k);
-        if (place < least || place >= c->n)
-            return false;
-        least = place + 1;
-    }
-    return true;
+    const uint8_t *places = c->places;
+    uint32_t n = c->n_patches;
+    bool falls = false;
+    for (uint32_t k = 1; k < n; k++)
+        falls |= (uint16_t)load(places, k, 2) <= (uint16_t)load(places, k - 1, 2);
+    return n == 0 || (!falls && patch_place(c, n - 1) < c->n);
 }
 
 bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret)
@@ -64,11 +64,13 @@ bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret)
         return false;
     bool has_base = p[0] & DVT_COL_HAS_BASE;
     c.kind = p[0] & DVT_COL_KIND_MASK;
-    c.shift = p[0] & DVT_COL_EIGHTS ? 3 : 0;
+    c.shift = p[0] & DVT_COL_EIGHTS ? SHIFT_OF_EIGHTS : 0;
     c.width = p[1] & 0xF;
     c.patch_width = p[1] >> 4;
     size_t head_bytes = DVT_COL_HEAD_BYTES + 8u * has_base + (c.patch_width ? 2 : 0);
-    if (c.kind > DVT_COL_ZIGZAG || !is_width(c.width) || !is_width(c.patch_width) || bin.n < head_bytes)
+    if (c.kind > DVT_COL_ZIGZAG || (c.kind == DVT_COL_ZIGZAG && c.shift))
+        return false;
+    if (!is_width(c.width) || !is_width(c.patch_width) || bin.n < head_bytes)
         return false;
     c.base = has_base ? load(p + DVT_COL_HEAD_BYTES, 0, 8) : 0;
     c.n_patches = c.patch_width ? (uint32_t)load(p + head_bytes - 2, 0, 2) : 0;
@@ -148,49 +150,73 @@ uint64_t dvt_col_sum(const struct dvt_col *c)
 
 /* ---- widening ---- */
 
-/* The type says where values are cut. */
+/* In all of these, c is a column and type the type of out: it says where values are cut. Most columns do
+ * not count in eights, and loops without a shift are shorter: plain columns have one of each, steps are
+ * shifted at the end. */
+
+#define FOR_EACH_UNROLLED(i, from, to) _Pragma("GCC unroll 8") for (size_t i = from; i < (to); i++)
+
 #define SPREAD(type, out, c, width)                                                                          \
-    for (size_t i = 0; i < (c).n; i++)                                                                       \
-    (out)[i] = (type)((type)load((c).p, i, width) << (c).shift) + base
-
-/* Most columns are not shifted: a loop without is shorter. */
-#define SPREAD_SHIFTED(type, out, c, width)                                                                  \
-    if ((c).shift)                                                                                           \
-        SPREAD(type, out, c, width);                                                                         \
-    else                                                                                                     \
-        for (size_t i = 0; i < (c).n; i++)                                                                   \
-            (out)[i] = (type)load((c).p, i, width) + base
-
-#define SUM_UP(type, out, c, step)                                                                           \
     do {                                                                                                     \
-        type value = (type)(c).base;                                                                         \
-        for (size_t i = 0; i < (c).n; i++) {                                                                 \
-            type x = (out)[i];                                                                               \
-            (out)[i] = value += (step);                                                                      \
-        }                                                                                                    \
-    } while (0)
-
-#define EXPAND(type, out, c)                                                                                 \
-    do {                                                                                                     \
-        const type base = (c).kind == DVT_COL_PLAIN ? (type)(c).base : 0;                                    \
-        if ((c).width == 0)                                                                                  \
-            SPREAD(type, out, c, 0);                                                                         \
-        else if ((c).width == 1)                                                                             \
-            SPREAD_SHIFTED(type, out, c, 1);                                                                 \
-        else if ((c).width == 2)                                                                             \
-            SPREAD_SHIFTED(type, out, c, 2);                                                                 \
-        else if ((c).width == 4)                                                                             \
-            SPREAD_SHIFTED(type, out, c, 4);                                                                 \
+        const type base = (type)(c).base;                                                                    \
+        if ((c).shift)                                                                                       \
+            for (size_t i = 0; i < (c).n; i++)                                                               \
+                (out)[i] = (type)((type)load((c).p, i, width) << SHIFT_OF_EIGHTS) + base;                    \
         else                                                                                                 \
-            SPREAD_SHIFTED(type, out, c, 8);                                                                 \
+            for (size_t i = 0; i < (c).n; i++)                                                               \
+                (out)[i] = (type)load((c).p, i, width) + base;                                               \
         for (uint32_t k = 0; k < (c).n_patches; k++) {                                                       \
             type patch = (type)load((c).patches, k, (c).patch_width);                                        \
             (out)[patch_place(&(c), k)] = (type)(patch << (c).shift) + base;                                 \
         }                                                                                                    \
-        if ((c).kind == DVT_COL_DELTA)                                                                       \
-            SUM_UP(type, out, c, x);                                                                         \
-        else if ((c).kind == DVT_COL_ZIGZAG)                                                                 \
-            SUM_UP(type, out, c, x >> 1 ^ (0 - (x & 1)));                                                    \
+    } while (0)
+
+/* From patch to patch. Where only patches are not 0, these can be shifted at once. */
+#define ADD_STEPS(type, out, c, width, step)                                                                 \
+    do {                                                                                                     \
+        const bool later = (width) > 0 && (c).shift, now = !later && (c).shift;                              \
+        type value = later ? 0 : (type)(c).base, x;                                                          \
+        size_t done = 0;                                                                                     \
+        for (uint32_t k = 0; k < (c).n_patches; k++) {                                                       \
+            size_t place = patch_place(&(c), k);                                                             \
+            for (; done < place; done++) {                                                                   \
+                x = (type)load((c).p, done, width);                                                          \
+                (out)[done] = value += (step);                                                               \
+            }                                                                                                \
+            x = (type)((type)load((c).patches, k, (c).patch_width) << (now ? SHIFT_OF_EIGHTS : 0));          \
+            (out)[done++] = value += (step);                                                                 \
+        }                                                                                                    \
+        FOR_EACH_UNROLLED(i, done, (c).n)                                                                    \
+        {                                                                                                    \
+            x = (type)load((c).p, i, width);                                                                 \
+            (out)[i] = value += (step);                                                                      \
+        }                                                                                                    \
+        for (size_t i = 0; later && i < (c).n; i++)                                                          \
+            (out)[i] = (type)((out)[i] << SHIFT_OF_EIGHTS) + (type)(c).base;                                 \
+    } while (0)
+
+#define EXPAND_WIDTH(type, out, c, width)                                                                    \
+    do {                                                                                                     \
+        if ((c).kind == DVT_COL_PLAIN)                                                                       \
+            SPREAD(type, out, c, width);                                                                     \
+        else if ((c).kind == DVT_COL_DELTA)                                                                  \
+            ADD_STEPS(type, out, c, width, x);                                                               \
+        else                                                                                                 \
+            ADD_STEPS(type, out, c, width, x >> 1 ^ (0 - (x & 1)));                                          \
+    } while (0)
+
+#define EXPAND(type, out, c)                                                                                 \
+    do {                                                                                                     \
+        if ((c).width == 0)                                                                                  \
+            EXPAND_WIDTH(type, out, c, 0);                                                                   \
+        else if ((c).width == 1)                                                                             \
+            EXPAND_WIDTH(type, out, c, 1);                                                                   \
+        else if ((c).width == 2)                                                                             \
+            EXPAND_WIDTH(type, out, c, 2);                                                                   \
+        else if ((c).width == 4)                                                                             \
+            EXPAND_WIDTH(type, out, c, 4);                                                                   \
+        else                                                                                                 \
+            EXPAND_WIDTH(type, out, c, 8);                                                                   \
     } while (0)
 
 /* The column is copied: what is written to out cannot change it then. */

@@ -105,7 +105,8 @@ static void NAME(write_patches)(const PART *x, size_t n, const struct plan *plan
 
 static void NAME(pack)(struct dvt_packer *k, PART *x, size_t n, const struct dvt_parts *head)
 {
-    unsigned shift = head->bits > UINT8_MAX && (head->bits & 7) == 0 ? 3 : 0;
+    bool eights = head->kind != DVT_COL_ZIGZAG && head->bits > UINT8_MAX && (head->bits & 7) == 0;
+    unsigned shift = eights ? 3 : 0;
     unsigned full = width_for(head->bits >> shift);
     if (shift)
         NAME(shift_down)(x, n, shift);

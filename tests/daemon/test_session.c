@@ -31,23 +31,39 @@ static void rig_fini(struct rig *r)
     process_unref(r->proc);
 }
 
-/* Seals a heartbeat and checks it. */
+struct offer {
+    uint64_t session, seq;
+    const uint8_t *key;
+};
+
+/* Seals heartbeats and has them checked at once. */
+static void offer_all(struct rig *r, const struct offer *o, size_t n, int *ret_codes)
+{
+    struct dvt_buf body, sealed[2];
+    struct dvt_envelope env[2];
+    struct session_answer answers[2];
+    struct dvt_shim_counts counts = {0};
+    dvt_buf_init(&body, 4096);
+    CU_ASSERT_EQUAL_FATAL(dvt_wire_put_heartbeat(&body, &counts, 1), 0);
+    for (size_t i = 0; i < n; i++) {
+        dvt_buf_init(&sealed[i], 4096);
+        CU_ASSERT_EQUAL_FATAL(dvt_wire_seal(&sealed[i], o[i].session, o[i].seq, o[i].key, body.p, body.n), 0);
+        CU_ASSERT_EQUAL_FATAL(dvt_wire_open(sealed[i].p, sealed[i].n, &env[i], NULL), 0);
+    }
+    sessions_check(r->s, env, n, 0, answers);
+    for (size_t i = 0; i < n; i++) {
+        ret_codes[i] = answers[i].code;
+        CU_ASSERT_EQUAL(answers[i].proc != NULL, answers[i].code == 0);
+        process_unref(answers[i].proc);
+        dvt_buf_fini(&sealed[i]);
+    }
+    dvt_buf_fini(&body);
+}
+
 static int offer(struct rig *r, uint64_t session, uint64_t seq, const uint8_t key[DVT_KEY_BYTES])
 {
-    struct dvt_buf body, sealed;
-    struct dvt_envelope env;
-    struct dvt_shim_counts counts = {0};
-    struct process *proc = NULL;
-    dvt_buf_init(&body, 4096);
-    dvt_buf_init(&sealed, 4096);
-    CU_ASSERT_EQUAL_FATAL(dvt_wire_put_heartbeat(&body, &counts, 1), 0);
-    CU_ASSERT_EQUAL_FATAL(dvt_wire_seal(&sealed, session, seq, key, body.p, body.n), 0);
-    CU_ASSERT_EQUAL_FATAL(dvt_wire_open(sealed.p, sealed.n, &env, NULL), 0);
-    int code = sessions_check(r->s, &env, 0, &proc);
-    CU_ASSERT_EQUAL(proc != NULL, code == 0);
-    process_unref(proc);
-    dvt_buf_fini(&body);
-    dvt_buf_fini(&sealed);
+    int code;
+    offer_all(r, &(struct offer){session, seq, key}, 1, &code);
     return code;
 }
 
@@ -82,6 +98,36 @@ static void test_session_counts_messages_of_unknown_sessions(void)
     CU_ASSERT_EQUAL(offer(&r, r.keys.id + 1, 1, r.keys.key), DVT_EAUTH);
     CU_ASSERT_EQUAL(sessions_unknown(r.s)->messages_forged, 1);
     CU_ASSERT_EQUAL(r.proc->edge.messages_forged, 0);
+    rig_fini(&r);
+}
+
+/* Of two at once, each has its own answer, and the second follows the first. */
+static void test_session_checks_two_messages_as_one_after_the_other(void)
+{
+    struct rig r;
+    uint8_t wrong[DVT_KEY_BYTES] = {1};
+    int codes[2];
+    rig_init(&r);
+    const uint8_t *key = r.keys.key;
+    const uint64_t id = r.keys.id;
+    const struct {
+        struct offer offers[2];
+        int codes[2];
+    } cases[] = {
+        {{{id, 1, key}, {id, 2, key}}, {0, 0}},
+        {{{id, 3, wrong}, {id, 3, key}}, {DVT_EAUTH, 0}},
+        {{{id, 4, key}, {id, 9, wrong}}, {0, DVT_EAUTH}},
+        {{{id, 6, key}, {id, 5, key}}, {0, DVT_EAUTH}}, /* replayed */
+        {{{id, 7, key}, {id, 7, key}}, {0, DVT_EAUTH}},
+        {{{id + 1, 8, key}, {id, 8, key}}, {DVT_EAUTH, 0}},
+        {{{id, 9, key}, {id + 1, 9, wrong}}, {0, DVT_EAUTH}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        offer_all(&r, cases[i].offers, 2, codes);
+        CU_ASSERT(codes[0] == cases[i].codes[0] && codes[1] == cases[i].codes[1]);
+    }
+    CU_ASSERT_EQUAL(r.proc->edge.messages_forged, 4);
+    CU_ASSERT_EQUAL(sessions_unknown(r.s)->messages_forged, 2);
     rig_fini(&r);
 }
 
@@ -264,6 +310,8 @@ int main(void)
         {"session refuses a wrong mac and stays as it was",
          test_session_refuses_a_wrong_mac_and_stays_as_it_was},
         {"session counts messages of unknown sessions", test_session_counts_messages_of_unknown_sessions},
+        {"session checks two messages as one after the other",
+         test_session_checks_two_messages_as_one_after_the_other},
         {"session is unknown until published", test_session_is_unknown_until_published},
         {"session keys and indexes differ", test_session_keys_and_indexes_differ},
         {"session ends after its goodbye or a quiet while",

@@ -263,6 +263,56 @@ static void test_wrong_key_session_or_sequence_fails_the_mac(void)
     dvt_buf_fini(&out);
 }
 
+/* A message of n bytes, sealed, and taken apart into *ret_env. */
+static void seal_bytes(struct dvt_buf *out, size_t n, uint64_t seq, const uint8_t *key,
+                       struct dvt_envelope *ret_env)
+{
+    static uint8_t bytes[5000];
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(i * 7 + seq);
+    out->n = 0;
+    CU_ASSERT_EQUAL(dvt_wire_seal(out, 3, seq, key, bytes, n), 0);
+    CU_ASSERT_EQUAL(dvt_wire_open(out->p, out->n, ret_env, NULL), 0);
+}
+
+/* One bit of one of the two messages is changed, or none: its answer says so, and the other's is not
+ * touched. */
+static void expect_pair(struct dvt_buf out[2], const size_t n[2], size_t changed, size_t at)
+{
+    static const uint8_t other[DVT_KEY_BYTES] = {9};
+    const uint8_t *const keys[2] = {wire_key, other};
+    struct dvt_envelope env[2];
+    int rc[2] = {77, 77};
+    for (size_t i = 0; i < 2; i++) {
+        seal_bytes(&out[i], n[i], i, keys[i], &env[i]);
+        if (i == changed)
+            out[i].p[out[i].n - 1 - at] ^= 4; /* the body is at the end */
+    }
+    dvt_wire_verify_pair(env, keys, rc);
+    for (size_t i = 0; i < 2; i++)
+        if (rc[i] != (i == changed ? DVT_EAUTH : 0))
+            CU_FAIL("a message of two got a wrong answer");
+}
+
+static void test_two_messages_of_any_lengths_are_verified_as_each_alone(void)
+{
+    static const size_t lengths[] = {0, 1, 47, 48, 49, 63, 64, 111, 112, 113, 128, 175, 176, 177, 1000, 4999};
+    enum { N = sizeof lengths / sizeof *lengths };
+    struct dvt_buf out[2];
+    dvt_buf_init(&out[0], DVT_MAX_MESSAGE);
+    dvt_buf_init(&out[1], DVT_MAX_MESSAGE);
+    for (size_t k = 0; k < (size_t)N * N; k++) {
+        const size_t n[2] = {lengths[k / N], lengths[k % N]};
+        expect_pair(out, n, 2, 0);
+        for (size_t i = 0; i < 2; i++)
+            for (size_t at = 0; at < n[i]; at += n[i] / 40 + 1)
+                expect_pair(out, n, i, at);
+    }
+    CU_PASS("all lengths");
+    dvt_buf_fini(&out[0]);
+    dvt_buf_fini(&out[1]);
+}
+
 static void test_envelope_of_another_major_says_what_to_update(void)
 {
     static const uint8_t newer[] = {0x92, 0x02, 0xC0}; /* whatever follows the major */
@@ -329,6 +379,7 @@ int main(void)
     T(test_envelope_round_trips_and_verifies);
     T(test_mac_is_hmac_sha256_of_session_seq_and_body);
     T(test_wrong_key_session_or_sequence_fails_the_mac);
+    T(test_two_messages_of_any_lengths_are_verified_as_each_alone);
     T(test_envelope_of_another_major_says_what_to_update);
     T(test_buffer_stops_at_its_maximum_and_stays_as_it_was);
     T(test_every_message_into_every_short_buffer_leaves_it_as_it_was);

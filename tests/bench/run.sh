@@ -22,5 +22,6 @@ for bench in "$ROOT"/build/bench/bench_*; do
     "$bench"
 done
 ! wanted python || /usr/bin/python3 "$ROOT/tests/bench/bench_python.py"
+! wanted jvm || /usr/bin/python3 "$ROOT/tests/bench/bench_jvm.py"
 ! wanted daemon || /usr/bin/python3 "$ROOT/tests/bench/bench_overhead.py" daemon
 ! wanted perf || /usr/bin/python3 "$ROOT/tests/bench/bench_overhead.py" perf

@@ -48,12 +48,12 @@ static uint64_t dropped_by[DVT_MAX_NAMES + 1], dropped_since_ns;
 
 /* ---- threads ---- */
 
+/* What does not go now goes with the next; the daemon goes on without it. */
 static void send_threads(void)
 {
-    if (n_infos && dvt_wire_put_threads(&body, infos, n_infos) == 0)
-        (void)dvt_push_send(&body); /* the daemon goes on without the names */
+    if (n_infos && dvt_wire_put_threads(&body, infos, n_infos) == 0 && dvt_push_send(&body) == 0)
+        n_infos = 0;
     body.n = 0;
-    n_infos = 0;
 }
 
 static void read_thread_name(const struct dvt_slot *s, char out[16])
@@ -74,6 +74,8 @@ static void tell_thread(struct dvt_slot *s, bool ended)
 {
     if (n_infos == MAX_THREADS_BATCH)
         send_threads();
+    if (n_infos == MAX_THREADS_BATCH) /* told of at the next drain; an end the daemon sees itself */
+        return;
     read_thread_name(s, info_names[n_infos]);
     infos[n_infos] = (struct dvt_thread_info){
         .tid = (uint32_t)s->tid,

@@ -213,6 +213,13 @@ static void flush(uint64_t now)
     }
 }
 
+/* A stop that waits gives WELCOME until its end: what was recorded has no other chance. */
+static uint64_t greeting_ends(void)
+{
+    uint64_t stop = atomic_load_explicit(&stop_deadline_ns, memory_order_acquire);
+    return stop > me.greeting_until ? stop : me.greeting_until;
+}
+
 static void do_what_is_due(uint64_t now)
 {
     if (me.was_dormant && !is_dormant()) {
@@ -222,7 +229,7 @@ static void do_what_is_due(uint64_t now)
     }
     if (me.state == AWAY && now >= me.next_try && !me.was_dormant)
         try_connect(now);
-    if (me.state == GREETING && now >= me.greeting_until)
+    if (me.state == GREETING && now >= greeting_ends())
         go_away(now, RETRY_MS);
     if (me.state != CONNECTED && now >= me.grace_until)
         set_recording(false);
@@ -251,7 +258,7 @@ static int timeout_ms(uint64_t now)
     if (me.state == CONNECTED)
         due = earlier(due, me.ask_again || me.push_again ? now + AGAIN_MS * MS : me.next_heartbeat);
     else if (me.state == GREETING)
-        due = earlier(due, me.greeting_until);
+        due = earlier(due, greeting_ends());
     else
         due = earlier(due, me.next_try);
     if (me.was_dormant) /* until woken */

@@ -362,7 +362,7 @@ static void test_forks_of_a_busy_process_do_not_hang(void)
         pid_t pid = fork();
         if (pid == 0) {
             always("from a child");
-            dvt_stop(5000);
+            dvt_stop(60000);
             _exit(0);
         }
         int status = -1;

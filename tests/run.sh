@@ -50,10 +50,10 @@ else
     [ -z "$long" ] || pythons=
     setup_build "$ROOT/build-asan" -DDOVETAIL_ASAN=ON -DCMAKE_BUILD_TYPE=Debug "-DDOVETAIL_PYTHONS=$pythons"
     run_ctest "$ROOT/build-asan" asan -LE 'plain'
-    setup_build "$ROOT/build-tsan" -DDOVETAIL_TSAN=ON -DDOVETAIL_PYTHON=OFF
+    setup_build "$ROOT/build-tsan" -DDOVETAIL_TSAN=ON -DDOVETAIL_PYTHON=OFF -DDOVETAIL_JVM=OFF -DDOVETAIL_NODE=OFF
     run_ctest "$ROOT/build-tsan" tsan -L 'threads'
     if [ -n "$long" ]; then
-        setup_build "$ROOT/build-fuzz" -DDOVETAIL_FUZZ=ON -DDOVETAIL_PYTHON=OFF -DCMAKE_C_COMPILER=clang
+        setup_build "$ROOT/build-fuzz" -DDOVETAIL_FUZZ=ON -DDOVETAIL_PYTHON=OFF -DDOVETAIL_JVM=OFF -DDOVETAIL_NODE=OFF -DCMAKE_C_COMPILER=clang
         for fuzzer in "$ROOT"/build-fuzz/tests/fuzz_*; do
             corpus=$ROOT/tests/fuzz/corpus/$(basename "$fuzzer" | sed 's/^fuzz_//')
             grown=$ROOT/build-fuzz/corpus/$(basename "$fuzzer")

@@ -136,22 +136,23 @@ static struct memo *memo_of(uint64_t pc)
     return &memos[(pc * 0x9E3779B97F4A7C15u) >> 52];
 }
 
+/* Acquire on each: the version is looked at again after all of them. */
 static int recall(uint64_t pc, uint64_t compilation, struct dvt_jvm_scope *ret, int cap)
 {
     struct memo *m = memo_of(pc);
     uint32_t version = atomic_load_explicit(&m->version, memory_order_acquire);
-    int n = (int)atomic_load_explicit(&m->n, memory_order_relaxed);
-    if (version & 1 || n > cap || atomic_load_explicit(&m->pc, memory_order_relaxed) != pc ||
-        atomic_load_explicit(&m->compilation, memory_order_relaxed) != compilation)
+    int n = (int)atomic_load_explicit(&m->n, memory_order_acquire);
+    if (version & 1 || n > cap || atomic_load_explicit(&m->pc, memory_order_acquire) != pc ||
+        atomic_load_explicit(&m->compilation, memory_order_acquire) != compilation)
         return 0;
     for (int i = 0; i < n; i++) {
-        ret[i].method = atomic_load_explicit(&m->scopes[i].method, memory_order_relaxed);
-        ret[i].bci = (int32_t)atomic_load_explicit(&m->scopes[i].bci, memory_order_relaxed);
+        ret[i].method = atomic_load_explicit(&m->scopes[i].method, memory_order_acquire);
+        ret[i].bci = (int32_t)atomic_load_explicit(&m->scopes[i].bci, memory_order_acquire);
     }
-    atomic_thread_fence(memory_order_acquire); /* pairs with remember's last store */
     return atomic_load_explicit(&m->version, memory_order_relaxed) == version ? n : 0;
 }
 
+/* Release on each: none is seen before the odd version. */
 static void remember(uint64_t pc, uint64_t compilation, const struct dvt_jvm_scope *scopes, int n)
 {
     struct memo *m = memo_of(pc);
@@ -160,13 +161,12 @@ static void remember(uint64_t pc, uint64_t compilation, const struct dvt_jvm_sco
         !atomic_compare_exchange_strong_explicit(&m->version, &version, version + 1, memory_order_acquire,
                                                  memory_order_relaxed))
         return;
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&m->pc, pc, memory_order_relaxed);
-    atomic_store_explicit(&m->compilation, compilation, memory_order_relaxed);
-    atomic_store_explicit(&m->n, (uint32_t)n, memory_order_relaxed);
+    atomic_store_explicit(&m->pc, pc, memory_order_release);
+    atomic_store_explicit(&m->compilation, compilation, memory_order_release);
+    atomic_store_explicit(&m->n, (uint32_t)n, memory_order_release);
     for (int i = 0; i < n; i++) {
-        atomic_store_explicit(&m->scopes[i].method, scopes[i].method, memory_order_relaxed);
-        atomic_store_explicit(&m->scopes[i].bci, (uint64_t)(uint32_t)scopes[i].bci, memory_order_relaxed);
+        atomic_store_explicit(&m->scopes[i].method, scopes[i].method, memory_order_release);
+        atomic_store_explicit(&m->scopes[i].bci, (uint64_t)(uint32_t)scopes[i].bci, memory_order_release);
     }
     atomic_store_explicit(&m->version, version + 2, memory_order_release);
 }

@@ -100,7 +100,7 @@ __attribute__((noinline)) static long work(long x, int depth)
 {
     volatile char room[40];
     room[depth] = (char)x;
-    return depth ? work(x * 31 + room[depth], depth - 1) + depth : x + random() % 3;
+    return depth ? work((x & 0xffff) * 31 + room[depth], depth - 1) + depth : x + random() % 3;
 }
 
 __attribute__((noinline)) static void run_until(int n)

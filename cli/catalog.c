@@ -104,6 +104,12 @@ static int check_version(const struct catalog_store *s, int version, struct dvt_
                         "the store in %s has version %d, this dovetail reads up to %d: use a newer one",
                         s->dir, version, DVT_STORE_VERSION);
     }
+    if (version > 0 && version < DVT_STORE_VERSION) {
+        return dvt_fail(err, DVT_EVERSION, 0,
+                        "the store in %s has version %d, this dovetail reads %d: start dovetaild on it, "
+                        "which makes its index anew",
+                        s->dir, version, DVT_STORE_VERSION);
+    }
     if (version != DVT_STORE_VERSION) {
         return dvt_fail(err, DVT_EFORMAT, 0, "%s/index.db is no index of Dovetail's", s->dir);
     }
@@ -207,11 +213,6 @@ size_t catalog_stores(const struct catalog *c)
 const char *catalog_dir(const struct catalog *c, size_t store)
 {
     return c->stores[store].dir;
-}
-
-sqlite3 *catalog_db(const struct catalog *c, size_t store)
-{
-    return c->stores[store].db;
 }
 
 /* ---- lists of traces ---- */

@@ -22,7 +22,6 @@ int catalog_open(const char *const *dirs, size_t n, struct catalog **ret, struct
 void catalog_close(struct catalog *c); /* NULL is fine */
 size_t catalog_stores(const struct catalog *c);
 const char *catalog_dir(const struct catalog *c, size_t store);
-struct sqlite3 *catalog_db(const struct catalog *c, size_t store);
 /* The directory of the default store; the caller frees. */
 char *catalog_default_dir(void);
 

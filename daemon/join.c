@@ -45,17 +45,20 @@ static uint32_t top_row(const struct join_scopes *s, const uint32_t *stack, uint
     return top;
 }
 
+/* Scopes opened after the sample leave the stack before those that end after it come: so of nested ones each goes
+ * on top. */
 void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
                     uint32_t *ret_row)
 {
+    const uint64_t *open = s->open, *close = s->close;
     uint32_t depth = 0, i = s->n;
     for (uint32_t k = m; k-- > 0;) {
         uint64_t off = offs[k];
-        for (; i > 0 && s->close[i - 1] >= off; i--)
-            if (s->open[i - 1] < off)
-                push_row(s, stack, depth++, i - 1);
-        while (depth && s->open[stack[depth - 1]] >= off)
+        while (depth && open[stack[depth - 1]] >= off)
             depth--;
+        for (; i > 0 && close[i - 1] >= off; i--)
+            if (open[i - 1] < off)
+                push_row(s, stack, depth++, i - 1);
         ret_row[k] = top_row(s, stack, depth, off);
     }
 }

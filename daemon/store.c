@@ -85,7 +85,7 @@ static int take_lock(struct store *s, struct dvt_err *err)
     return 0;
 }
 
-/* A damaged index is set aside: everything in it can be made again from the segments. */
+/* A damaged index, or one of an older format, is set aside: it can be made again from the segments. */
 static int open_index(struct store *s, struct dvt_err *err)
 {
     struct dvt_err first = {0};
@@ -100,7 +100,7 @@ static int open_index(struct store *s, struct dvt_err *err)
         return store_io_fail(s, err, errno, "setting the damaged index aside");
     unlinkat(s->dir, "index.db-wal", 0); /* of the damaged one; missing is fine */
     unlinkat(s->dir, "index.db-shm", 0);
-    snprintf(s->note, 240, "index.db was damaged: kept as index.db.damaged; ");
+    snprintf(s->note, 240, "index.db was damaged or old: kept as index.db.damaged; ");
     return store_sql_open(s, err);
 }
 

@@ -16,10 +16,6 @@ struct store_config {
     uint64_t slow_keep_permille; /* of traces, the slowest kept longest (default 50) */
 };
 
-struct store_trace { /* what the index needs beside the chunk */
-    bool failed;
-};
-
 /* Opens or makes the store, takes its lock (DVT_EBUSY names the holder's pid), checks version, recovers: an
  * indexed chunk beyond the segment's end is unindexed, a whole chunk behind the last indexed one is indexed
  * again, a torn tail is cut. Errors say what to do (read-only, not ours, newer version). *ret_note: what
@@ -39,9 +35,9 @@ int store_put_dropped(struct store *s, const char *service, const char *name, ui
 int store_put_process(struct store *s, const char *boot, const struct dvt_chunk_process *p, uint64_t first_ns,
                       uint64_t last_ns, const char *ledger_json, struct dvt_err *err);
 
-/* Deletes whole traces until the budget holds: oldest first, but the slowest, failed and pinned last. A
- * segment whose traces are all gone is unlinked; one that is mostly gone is rewritten. Returns traces deleted
- * or < 0. */
+/* Deletes whole traces until the budget holds: oldest first, but the slowest, the failed (label "error")
+ * and the pinned last. A segment whose traces are all gone is unlinked; one that is mostly gone is
+ * rewritten. Returns traces deleted or < 0. */
 int store_retain(struct store *s, struct dvt_err *err);
 
 #endif

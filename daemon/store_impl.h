@@ -22,8 +22,11 @@ enum statement {
     SQL_CHUNKS_OF_TRACE,
     SQL_TRACE_FIND,
     SQL_TRACE_PUT,
+    SQL_TRACE_SUMS,
     SQL_TRACE_UPDATE,
     SQL_LABEL_PUT,
+    SQL_LABELS_NEAR,
+    SQL_LABELS_COMMON,
     SQL_SPAN_PUT,
     SQL_TAG_PUT,
     SQL_NAME_PUT,
@@ -57,6 +60,7 @@ struct store { /* writer thread only */
     sqlite3_stmt *statements[SQL_COUNT];
     struct segment segment;
     uint64_t total_bytes; /* of all segments */
+    uint64_t read_bytes;  /* of chunks read back from them */
     uint32_t key_base;
     uint32_t next_segment;
     bool is_in_transaction;
@@ -94,13 +98,23 @@ int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n
 /* Error text for a failed write in the store, with what to do. */
 int store_io_fail(struct store *s, struct dvt_err *err, int e, const char *what);
 
+/* ---- store_rows ---- */
+/* Adds what a chunk tells of spans, tags, names and labels to its trace's rows. */
+int store_rows_add(struct store *s, int64_t row, const struct dvt_chunk *c, struct dvt_err *err);
+/* Makes what is shown of labels from their near sums and the trace's totals; after all but the first part. */
+int store_rows_labels_again(struct store *s, int64_t row, uint64_t samples, uint64_t on_cpu_ns,
+                            struct dvt_err *err);
+int store_rows_clear(struct store *s, int64_t row, struct dvt_err *err);
+struct dvt_str store_service_of(const struct dvt_chunk *c, const struct dvt_chunk_scope *sc);
+uint64_t store_on_cpu_ns(const struct dvt_chunk *c);
+
 /* ---- store_index ---- */
 struct chunk_place {
     uint32_t segment;
     uint64_t offset, bytes;
     const uint8_t *data; /* for the digest */
 };
-/* Adds the chunk's row and makes the trace's rows anew. In a transaction. */
+/* Adds the chunk's row and what it tells to the trace's. In a transaction. */
 int store_index_chunk(struct store *s, const struct dvt_chunk *c, const struct chunk_place *place,
                       struct dvt_err *err);
 /* Whether the trace has an indexed chunk of the same bytes. */

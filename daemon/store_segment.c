@@ -157,6 +157,7 @@ int store_segment_read(struct store *s, uint32_t id, uint64_t offset, uint64_t n
     e = fd < 0 ? errno : e;
     if (fd >= 0)
         close(fd);
+    s->read_bytes += got;
     if (p && got == n && fd >= 0) {
         *ret = p;
         return 0;

@@ -22,14 +22,21 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_TRACE_PUT] =
         "INSERT INTO traces(trace, start_ns, end_ns, duration_ns, on_cpu_ns, samples, no_stack, scopes,"
         " root_name, root_service, bytes) VALUES(?1, 0, 0, 0, 0, 0, 0, 0, '', '', 0)",
+    [SQL_TRACE_SUMS] = "SELECT parts, start_ns, end_ns, on_cpu_ns, samples, no_stack, scopes, bytes, cut,"
+                       " failed, root_ns, root_marked, root_name, root_service FROM traces WHERE id = ?1",
     [SQL_TRACE_UPDATE] =
-        "UPDATE traces SET start_ns = ?2, end_ns = ?3, duration_ns = ?4, on_cpu_ns = ?5, samples = ?6,"
-        " no_stack = ?7, scopes = ?8, root_name = ?9, root_service = ?10, bytes = ?11, cut = ?12"
-        " WHERE id = ?1",
+        "UPDATE traces SET parts = ?2, start_ns = ?3, end_ns = ?4, duration_ns = ?5, on_cpu_ns = ?6,"
+        " samples = ?7, no_stack = ?8, scopes = ?9, bytes = ?10, cut = ?11, failed = ?12, root_marked = ?13,"
+        " root_name = ?14, root_service = ?15, root_ns = ?16 WHERE id = ?1",
     [SQL_LABEL_PUT] =
-        "INSERT INTO labels(key, value, trace_id, samples, on_cpu_ns) VALUES(?2, ?3, ?1, ?4, ?5)"
-        " ON CONFLICT DO UPDATE SET samples = samples + excluded.samples,"
-        " on_cpu_ns = on_cpu_ns + excluded.on_cpu_ns",
+        "INSERT INTO labels(key, value, trace_id, samples, on_cpu_ns, near_samples, near_on_cpu_ns)"
+        " VALUES(?2, ?3, ?1, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET"
+        " near_samples = near_samples + excluded.near_samples,"
+        " near_on_cpu_ns = near_on_cpu_ns + excluded.near_on_cpu_ns",
+    [SQL_LABELS_NEAR] = "UPDATE labels SET samples = near_samples, on_cpu_ns = near_on_cpu_ns"
+                        " WHERE trace_id = ?1",
+    [SQL_LABELS_COMMON] = "UPDATE labels SET samples = ?2, on_cpu_ns = ?3 WHERE trace_id = ?1 AND key IN"
+                          " (SELECT key FROM labels WHERE trace_id = ?1 GROUP BY key HAVING count(*) = 1)",
     [SQL_SPAN_PUT] = "INSERT OR IGNORE INTO spans(span, trace_id) VALUES(?2, ?1)",
     [SQL_TAG_PUT] = "INSERT OR IGNORE INTO tags(tag, trace_id) VALUES(?2, ?1)",
     [SQL_NAME_PUT] = "INSERT INTO names(name, service, trace_id, samples) VALUES(?2, ?3, ?1, ?4)"
@@ -136,6 +143,8 @@ static int check_version(struct store *s, struct dvt_err *err)
             err, DVT_EVERSION, 0,
             "store: %s has format %lld, newer than this program's %d: update dovetail or use another --store",
             s->dir_name, (long long)version, DVT_STORE_VERSION);
+    if (version > 0 && version < DVT_STORE_VERSION)
+        return dvt_fail(err, DVT_EFORMAT, 0, "store: %s/index.db is of an older format", s->dir_name);
     if (version == 0 && tables > 0)
         return dvt_fail(err, DVT_EINVAL, 0, "store: %s/index.db is not Dovetail's: use another --store",
                         s->dir_name);

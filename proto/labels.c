@@ -223,12 +223,12 @@ static bool resolve_from(struct walk *w, uint32_t g)
     return true;
 }
 
-static int walk_scopes(struct walk *w)
+static int walk_scopes(struct walk *w, bool with_common)
 {
     struct set none = {.n = 0};
     uint32_t n = w->c->n_scopes;
     memset(w->first, 0xff, (n + 1ul) * sizeof *w->first);
-    if (find_common(w) || make_groups(w))
+    if ((with_common && find_common(w)) || make_groups(w))
         return DVT_ENOMEM;
     w->sets->of_no_scope = put_set(w, &none);
     if (w->sets->of_no_scope == UINT32_MAX)
@@ -241,7 +241,8 @@ static int walk_scopes(struct walk *w)
     return 0;
 }
 
-int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, struct dvt_label_sets *ret)
+static int make_sets(struct dvt_trace_labels *t, const struct dvt_chunk *c, bool with_common,
+                     struct dvt_label_sets *ret)
 {
     size_t n = c->n_scopes + 1ul;
     uint32_t *block = calloc(n * 7 + 1, sizeof *block);
@@ -258,7 +259,7 @@ int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, 
                          .stack = block + 4 * n,
                          .waits = waits,
                          .sets = ret};
-        rc = walk_scopes(&w);
+        rc = walk_scopes(&w, with_common);
         dvt_tuples_fini(&w.spans);
     }
     free(block);
@@ -266,6 +267,16 @@ int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, 
     if (rc)
         dvt_label_sets_fini(ret);
     return rc;
+}
+
+int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, struct dvt_label_sets *ret)
+{
+    return make_sets(t, c, true, ret);
+}
+
+int dvt_labels_near(struct dvt_trace_labels *t, const struct dvt_chunk *c, struct dvt_label_sets *ret)
+{
+    return make_sets(t, c, false, ret);
 }
 
 void dvt_label_sets_fini(struct dvt_label_sets *s)

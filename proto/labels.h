@@ -43,6 +43,8 @@ struct dvt_label_sets {
 };
 /* The sets of c's scopes; t must hold c's labels. Free with dvt_label_sets_fini. 0 or DVT_ENOMEM. */
 int dvt_labels_effective(struct dvt_trace_labels *t, const struct dvt_chunk *c, struct dvt_label_sets *ret);
+/* The same by rules 1 and 2 alone: what a chunk tells whatever the other parts are. */
+int dvt_labels_near(struct dvt_trace_labels *t, const struct dvt_chunk *c, struct dvt_label_sets *ret);
 void dvt_label_sets_fini(struct dvt_label_sets *s);
 
 #endif

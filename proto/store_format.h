@@ -9,7 +9,7 @@
 #ifndef DVT_STORE_FORMAT_H
 #define DVT_STORE_FORMAT_H
 
-enum { DVT_STORE_VERSION = 1, DVT_DIGEST_BYTES = 32 };
+enum { DVT_STORE_VERSION = 2, DVT_DIGEST_BYTES = 32 };
 
 #define DVT_SEGMENT_NAME_FMT "segments/%08u.jfr"
 
@@ -27,7 +27,8 @@ enum { DVT_STORE_VERSION = 1, DVT_DIGEST_BYTES = 32 };
     " runnable_ns INTEGER, samples INTEGER NOT NULL, no_stack INTEGER NOT NULL, scopes INTEGER NOT NULL,"    \
     " root_name TEXT NOT NULL, root_service TEXT NOT NULL, bytes INTEGER NOT NULL, pinned INTEGER NOT NULL " \
     "DEFAULT 0,"                                                                                             \
-    " failed INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);"                                   \
+    " failed INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0, parts INTEGER NOT NULL DEFAULT 0,"  \
+    " root_ns INTEGER, root_marked INTEGER NOT NULL DEFAULT 0);"                                             \
     "CREATE INDEX IF NOT EXISTS traces_duration ON traces(duration_ns);"                                     \
     "CREATE INDEX IF NOT EXISTS traces_start ON traces(start_ns);"                                           \
     "CREATE TABLE IF NOT EXISTS chunks(trace_id INTEGER NOT NULL, part INTEGER NOT NULL, segment INTEGER "   \
@@ -36,8 +37,8 @@ enum { DVT_STORE_VERSION = 1, DVT_DIGEST_BYTES = 32 };
     " PRIMARY KEY(segment, offset)) WITHOUT ROWID;"                                                          \
     "CREATE INDEX IF NOT EXISTS chunks_trace ON chunks(trace_id, part);"                                     \
     "CREATE TABLE IF NOT EXISTS labels(key TEXT NOT NULL, value TEXT NOT NULL, trace_id INTEGER NOT NULL,"   \
-    " samples INTEGER NOT NULL, on_cpu_ns INTEGER NOT NULL, PRIMARY KEY(key, value, trace_id)) WITHOUT "     \
-    "ROWID;"                                                                                                 \
+    " samples INTEGER NOT NULL, on_cpu_ns INTEGER NOT NULL, near_samples INTEGER NOT NULL,"                  \
+    " near_on_cpu_ns INTEGER NOT NULL, PRIMARY KEY(key, value, trace_id)) WITHOUT ROWID;"                    \
     "CREATE INDEX IF NOT EXISTS labels_trace ON labels(trace_id);"                                           \
     "CREATE TABLE IF NOT EXISTS spans(span BLOB NOT NULL, trace_id INTEGER NOT NULL, PRIMARY KEY(span, "     \
     "trace_id))"                                                                                             \
@@ -61,10 +62,12 @@ enum { DVT_STORE_VERSION = 1, DVT_DIGEST_BYTES = 32 };
 
 /* segments.sealed: 0 the writer appends to it, 1 complete, 2 about to be unlinked (no chunk refers to it).
  * meta: key_base (see chunk.h). traces.duration_ns is end - start over the trace's scopes and samples.
- * processes: a row for each session of a process with a daemon (it may exec, or the daemon restart); first_ns
- * is the session's begin. Its ledger is a JSON object of integers, the fields of struct ledger in
+ * processes: a row for each session of a process with a daemon (it may exec, or the daemon restart);
+ * first_ns is the session's begin. Its ledger is a JSON object of integers, the fields of struct ledger in
  * daemon/stats.h by name. labels.samples counts the trace's samples under scopes that carry the label (own,
- * or inherited from an enclosing scope or a parent span; a label with one value in the whole trace counts for
- * all of it). */
+ * or inherited from an enclosing scope or a parent span; a label with one value in the whole trace counts
+ * for all of it), labels.near_samples those without that last rule. traces.failed: a scope has the label
+ * "error", not empty, "false" or "0". traces.root_ns and root_marked say which scope is the root so far,
+ * for the next part. */
 
 #endif

@@ -68,7 +68,6 @@ struct dvt_welcome {
     uint64_t period_ns;       /* mean sampling period; 0: event is not time (weights are counts) */
     uint32_t jitter_permille; /* each stratum of period_ns gets a sample, at a place uniform over jitter/1000 of it */
     uint32_t flush_ms;        /* send at least this often while there is something */
-    bool all_threads;
     bool use_signal; /* arm SIGURG on the event's fd */
 };
 

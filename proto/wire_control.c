@@ -31,8 +31,7 @@ static const struct dvt_field welcome_rows[] = {
     DVT_ROW(struct dvt_welcome, 6, U64, period_ns, false, 0),
     DVT_ROW(struct dvt_welcome, 7, U32, jitter_permille, false, 1000),
     DVT_ROW(struct dvt_welcome, 8, U32, flush_ms, false, 0),
-    DVT_ROW(struct dvt_welcome, 9, BOOL, all_threads, false, 0),
-    DVT_ROW(struct dvt_welcome, 10, BOOL, use_signal, false, 0),
+    DVT_ROW(struct dvt_welcome, 9, BOOL, use_signal, false, 0),
 };
 static const struct dvt_fields welcome = DVT_FIELDS("WELCOME", struct dvt_welcome, welcome_rows);
 

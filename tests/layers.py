@@ -26,7 +26,7 @@ LAYERS = [
     "trace trace_build trace_table",
     # 5: names, chunks, the store
     "unwind demangle symbols symbols_elf symbols_table symbols_dwarf symbols_kernel symbols_names "
-    "symbols_heap trace_jfr store store_impl store_sql store_segment store_index store_recover store_retain",
+    "symbols_heap trace_jfr store store_impl store_sql store_segment store_rows store_index store_recover store_retain",
     # 6: threads, signals, wiring
     "pipeline pipeline_state pipeline_message pipeline_join pipeline_close driver writer daemon main",
 ]

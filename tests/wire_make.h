@@ -45,7 +45,6 @@ static inline struct dvt_welcome sample_welcome(void)
                             .period_ns = 10101010,
                             .jitter_permille = 250,
                             .flush_ms = 1000,
-                            .all_threads = true,
                             .use_signal = true};
     memcpy(m.key, wire_key, sizeof m.key);
     return m;

@@ -45,7 +45,7 @@ static void test_welcome_round_trips(void)
     CU_ASSERT(m.session == in.session && memcmp(m.key, in.key, sizeof m.key) == 0 &&
               eq(m.endpoint, in.endpoint));
     CU_ASSERT(m.period_ns == in.period_ns && m.jitter_permille == 250 && m.flush_ms == 1000);
-    CU_ASSERT(m.all_threads && m.use_signal);
+    CU_ASSERT_TRUE(m.use_signal);
 }
 
 static void test_small_control_messages_round_trip(void)

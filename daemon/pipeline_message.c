@@ -79,6 +79,7 @@ static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
     if (is_plain(b, r->t))
         return choose_with_samples(r, b);
     scope_batch_rows(b);
+    scope_batch_flags(b);
     for (uint32_t i = 0; i < b->n; i++)
         b->keep[i] = i;
     uint32_t n_good = drop_bad(r, b, b->n);

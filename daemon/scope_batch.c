@@ -102,15 +102,6 @@ static void load_grown(struct scope_batch *b)
     b->max_close = max_close;
 }
 
-static void load_flags(struct scope_batch *b)
-{
-    uint32_t *flags = b->flags, all = 0;
-    dvt_col_expand_u32(&b->msg->flags, flags);
-    for (uint32_t i = 0, n = b->n; i < n; i++)
-        all |= flags[i];
-    b->all_flags = all;
-}
-
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns)
 {
     if (fit_columns(b, msg->n))
@@ -122,8 +113,13 @@ int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64
     dvt_col_expand_u64(&msg->head_span, b->head_span);
     find_grown(b);
     load_grown(b);
-    load_flags(b);
+    b->all_flags = (uint32_t)dvt_col_bits(&msg->flags);
     return 0;
+}
+
+void scope_batch_flags(struct scope_batch *b)
+{
+    dvt_col_expand_u32(&b->msg->flags, b->flags);
 }
 
 void scope_batch_rows(struct scope_batch *b)
@@ -177,6 +173,7 @@ int scope_batch_details(struct scope_batch *b)
         return DVT_EFORMAT;
     if (dvt_wire_parents(m, b->serial, b->trace, b->spans, b->parent_spans, b->parent_serial))
         return DVT_EFORMAT;
+    scope_batch_flags(b);
     dvt_col_expand_u32(&m->trace, b->trace);
     dvt_col_expand_u32(&m->name, b->name);
     dvt_col_expand_u32(&m->labelset, b->labelset);

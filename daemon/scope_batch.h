@@ -22,8 +22,7 @@ struct scope_batch {
     uint32_t n, cap;
     uint64_t *close, *head_span; /* [n] ring heads */
     uint32_t *keep;              /* [n] scratch */
-    uint32_t *flags;             /* [n] */
-    uint32_t all_flags;          /* or-ed */
+    uint32_t all_flags;          /* no row has others */
 
     /* The rows during which the ring grew: no others can hold a sample. */
     uint32_t n_grown;
@@ -33,6 +32,7 @@ struct scope_batch {
     bool is_sorted;                      /* grown_close ascends */
 
     uint64_t *dur, *end, *serial; /* [n] */
+    uint32_t *flags;              /* [n] */
     uint64_t future_ns;
 
     uint64_t *parent_serial; /* [n] */
@@ -50,11 +50,12 @@ struct scope_batch {
 void scope_batch_init(struct scope_batch *b);
 void scope_batch_fini(struct scope_batch *b);
 
-/* Unpacks what tells which rows hold samples: heads, and flags. msg must outlive the use of b. 0 or
+/* Unpacks what tells which rows hold samples: the heads. msg must outlive the use of b. 0 or
  * DVT_ENOMEM. Hot. */
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns);
 /* Unpacks times and serials. */
 void scope_batch_rows(struct scope_batch *b);
+void scope_batch_flags(struct scope_batch *b);
 
 static inline uint64_t scope_batch_open(const struct scope_batch *b, uint32_t row)
 {

@@ -140,7 +140,7 @@ struct dvt_scope_rec {
 enum dvt_col_kind {
     DVT_COL_PLAIN = 0,  /* base + part */
     DVT_COL_DELTA = 1,  /* the value before it (at first base) + part */
-    DVT_COL_ZIGZAG = 2, /* the same with a step either way: 0, -1, 1, -2 ... as 0, 1, 2, 3 ... */
+    DVT_COL_SIGNED = 2, /* the same, the part being a signed number of its width */
 };
 struct dvt_col {
     const uint8_t *p;       /* [n] little-endian, width bytes each */
@@ -308,6 +308,9 @@ int dvt_wire_get_counts(struct dvt_str map, struct dvt_shim_counts *ret, uint64_
 void dvt_col_expand_u64(const struct dvt_col *c, uint64_t *out);
 /* The same for columns that get_* checked to hold 32 bits or less. */
 void dvt_col_expand_u32(const struct dvt_col *c, uint32_t *out);
+
+/* No value of the column has a bit that is not in the result. */
+uint64_t dvt_col_bits(const struct dvt_col *c);
 
 /* The scopes' own spans, their parents' (zero: none) and the enclosing scopes' serials (0: none), [n] each.
  * serial is that column expanded, work is scratch of [n]. DVT_EFORMAT if a reference leads nowhere. */

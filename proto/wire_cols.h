@@ -38,7 +38,8 @@ struct dvt_parts {
 };
 void dvt_col_pack_parts(struct dvt_packer *k, const struct dvt_parts *parts, size_t n);
 
-/* A step either way as a small number: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+/* A step either way as a small number: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...; these are the parts of a
+ * signed column here, while its widths are chosen. Both need the same bytes. */
 static inline uint64_t dvt_zigzag(uint64_t step)
 {
     return step << 1 ^ (0 - (step >> 63));
@@ -49,7 +50,7 @@ static inline uint64_t dvt_zigzag(uint64_t step)
 /* Reads a column of n values from the bytes of its bin. */
 bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret);
 
-/* True if no value is limit (<= 2^32) or above; false for every column of kind zigzag. */
+/* True if no value is limit (<= 2^32) or above; false for every column of kind signed. */
 bool dvt_col_is_below(const struct dvt_col *c, uint64_t limit);
 /* The sum of a plain column's values, modulo 2^64. */
 uint64_t dvt_col_sum(const struct dvt_col *c);

@@ -34,6 +34,22 @@ static inline __attribute__((always_inline)) uint64_t load(const uint8_t *p, siz
     }
 }
 
+/* The same as a signed number. */
+static inline __attribute__((always_inline)) uint64_t load_signed(const uint8_t *p, size_t i, unsigned width)
+{
+    uint64_t x = load(p, i, width);
+    switch (width) {
+    case 1:
+        return (uint64_t)(int8_t)x;
+    case 2:
+        return (uint64_t)(int16_t)x;
+    case 4:
+        return (uint64_t)(int32_t)x;
+    default:
+        return x;
+    }
+}
+
 static inline uint32_t patch_place(const struct dvt_col *c, uint32_t k)
 {
     return (uint32_t)load(c->places, k, 2);
@@ -68,7 +84,7 @@ bool dvt_col_parse(struct dvt_str bin, uint32_t n, struct dvt_col *ret)
     c.width = p[1] & 0xF;
     c.patch_width = p[1] >> 4;
     size_t head_bytes = DVT_COL_HEAD_BYTES + 8u * has_base + (c.patch_width ? 2 : 0);
-    if (c.kind > DVT_COL_ZIGZAG || (c.kind == DVT_COL_ZIGZAG && c.shift))
+    if (c.kind > DVT_COL_SIGNED || (c.kind == DVT_COL_SIGNED && c.shift))
         return false;
     if (!is_width(c.width) || !is_width(c.patch_width) || bin.n < head_bytes)
         return false;
@@ -135,12 +151,24 @@ bool dvt_col_is_below(const struct dvt_col *c, uint64_t limit)
 {
     if (c->n == 0)
         return true;
-    if (c->kind == DVT_COL_ZIGZAG || c->base >= limit)
+    if (c->kind == DVT_COL_SIGNED || c->base >= limit)
         return false;
     uint64_t room = (limit - 1 - c->base) >> c->shift;
     if (max_of(c->p, c->n, c->width) > room || max_of(c->patches, c->n_patches, c->patch_width) > room)
         return false;
     return c->kind == DVT_COL_PLAIN || sum_of(c) < limit - c->base;
+}
+
+uint64_t dvt_col_bits(const struct dvt_col *c)
+{
+    uint64_t bits = 0;
+    if (c->kind != DVT_COL_PLAIN || c->base)
+        return UINT64_MAX; /* sums may have any */
+    for (size_t i = 0; c->width > 0 && i < c->n; i++)
+        bits |= load(c->p, i, c->width);
+    for (uint32_t k = 0; k < c->n_patches; k++)
+        bits |= load(c->patches, k, c->patch_width);
+    return bits << c->shift;
 }
 
 uint64_t dvt_col_sum(const struct dvt_col *c)
@@ -172,25 +200,19 @@ uint64_t dvt_col_sum(const struct dvt_col *c)
     } while (0)
 
 /* From patch to patch. Where only patches are not 0, these can be shifted at once. */
-#define ADD_STEPS(type, out, c, width, step)                                                                 \
+#define ADD_STEPS(type, out, c, width, load_step)                                                            \
     do {                                                                                                     \
         const bool later = (width) > 0 && (c).shift, now = !later && (c).shift;                              \
-        type value = later ? 0 : (type)(c).base, x;                                                          \
+        type value = later ? 0 : (type)(c).base;                                                             \
         size_t done = 0;                                                                                     \
         for (uint32_t k = 0; k < (c).n_patches; k++) {                                                       \
-            size_t place = patch_place(&(c), k);                                                             \
-            for (; done < place; done++) {                                                                   \
-                x = (type)load((c).p, done, width);                                                          \
-                (out)[done] = value += (step);                                                               \
-            }                                                                                                \
-            x = (type)((type)load((c).patches, k, (c).patch_width) << (now ? SHIFT_OF_EIGHTS : 0));          \
-            (out)[done++] = value += (step);                                                                 \
+            for (size_t place = patch_place(&(c), k); done < place; done++)                                  \
+                (out)[done] = value += (type)load_step((c).p, done, width);                                  \
+            type patch = (type)load_step((c).patches, k, (c).patch_width);                                   \
+            (out)[done++] = value += (type)(patch << (now ? SHIFT_OF_EIGHTS : 0));                           \
         }                                                                                                    \
         FOR_EACH_UNROLLED(i, done, (c).n)                                                                    \
-        {                                                                                                    \
-            x = (type)load((c).p, i, width);                                                                 \
-            (out)[i] = value += (step);                                                                      \
-        }                                                                                                    \
+        (out)[i] = value += (type)load_step((c).p, i, width);                                                \
         for (size_t i = 0; later && i < (c).n; i++)                                                          \
             (out)[i] = (type)((out)[i] << SHIFT_OF_EIGHTS) + (type)(c).base;                                 \
     } while (0)
@@ -200,9 +222,9 @@ uint64_t dvt_col_sum(const struct dvt_col *c)
         if ((c).kind == DVT_COL_PLAIN)                                                                       \
             SPREAD(type, out, c, width);                                                                     \
         else if ((c).kind == DVT_COL_DELTA)                                                                  \
-            ADD_STEPS(type, out, c, width, x);                                                               \
+            ADD_STEPS(type, out, c, width, load);                                                            \
         else                                                                                                 \
-            ADD_STEPS(type, out, c, width, x >> 1 ^ (0 - (x & 1)));                                          \
+            ADD_STEPS(type, out, c, width, load_signed);                                                     \
     } while (0)
 
 #define EXPAND(type, out, c)                                                                                 \

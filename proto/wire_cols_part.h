@@ -68,6 +68,13 @@ static void NAME(write)(const PART *x, size_t n, unsigned width, uint8_t *restri
 }
 #undef WRITE
 
+/* From what dvt_zigzag makes of steps back to the steps, whose low bytes are written. */
+static void NAME(unfold)(PART *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] >> 1 ^ (0 - (x[i] & 1));
+}
+
 /* Which of x[n] are above max; ret_places needs room for one more. Without a branch to mispredict. */
 static size_t NAME(find_above)(const PART *x, size_t n, PART max, uint16_t *ret_places, size_t first)
 {
@@ -84,7 +91,8 @@ static size_t NAME(find_above)(const PART *x, size_t n, PART max, uint16_t *ret_
     return n_found;
 }
 
-static void NAME(write_patches)(const PART *x, size_t n, const struct plan *plan, uint8_t *places)
+static void NAME(write_patches)(const PART *x, size_t n, const struct plan *plan, bool is_signed,
+                                uint8_t *places)
 {
     enum { CHUNK = 32 };
     uint16_t found[CHUNK + 1];
@@ -96,7 +104,10 @@ static void NAME(write_patches)(const PART *x, size_t n, const struct plan *plan
         for (size_t k = 0; k < n_found; k++) {
             uint16_t place_le = htole16(found[k]);
             memcpy(places, &place_le, sizeof place_le);
-            NAME(write)(x + found[k], 1, plan->patch_width, patches);
+            PART patch = x[found[k]];
+            if (is_signed)
+                NAME(unfold)(&patch, 1);
+            NAME(write)(&patch, 1, plan->patch_width, patches);
             places += sizeof place_le;
             patches += plan->patch_width;
         }
@@ -105,7 +116,8 @@ static void NAME(write_patches)(const PART *x, size_t n, const struct plan *plan
 
 static void NAME(pack)(struct dvt_packer *k, PART *x, size_t n, const struct dvt_parts *head)
 {
-    bool eights = head->kind != DVT_COL_ZIGZAG && head->bits > UINT8_MAX && (head->bits & 7) == 0;
+    bool is_signed = head->kind == DVT_COL_SIGNED;
+    bool eights = !is_signed && head->bits > UINT8_MAX && (head->bits & 7) == 0;
     unsigned shift = eights ? 3 : 0;
     unsigned full = width_for(head->bits >> shift);
     if (shift)
@@ -114,7 +126,9 @@ static void NAME(pack)(struct dvt_packer *k, PART *x, size_t n, const struct dvt
     uint8_t *p = pack_head(k, n, head, &plan, shift);
     if (!p)
         return;
-    NAME(write)(x, n, plan.width, p);
     if (plan.n_patches)
-        NAME(write_patches)(x, n, &plan, p + n * plan.width);
+        NAME(write_patches)(x, n, &plan, is_signed, p + n * plan.width);
+    if (is_signed)
+        NAME(unfold)(x, n);
+    NAME(write)(x, n, plan.width, p);
 }

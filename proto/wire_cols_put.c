@@ -113,7 +113,7 @@ static uint64_t make_steps(uint64_t *v, size_t n, enum dvt_col_kind kind)
     uint64_t bits = 0;
     for (size_t i = n; i-- > 1;) {
         v[i] -= v[i - 1];
-        if (kind == DVT_COL_ZIGZAG)
+        if (kind == DVT_COL_SIGNED)
             v[i] = dvt_zigzag(v[i]);
         bits |= v[i];
     }
@@ -134,7 +134,7 @@ void dvt_col_pack(struct dvt_packer *k, uint64_t *v, size_t n, enum dvt_col_form
 {
     struct dvt_parts parts = {.width_min = width_min};
     if (form == DVT_COL_RISING && n > 0) {
-        parts.kind = never_falls(v, n) ? DVT_COL_DELTA : DVT_COL_ZIGZAG;
+        parts.kind = never_falls(v, n) ? DVT_COL_DELTA : DVT_COL_SIGNED;
         parts.base = v[0];
         parts.bits = make_steps(v, n, parts.kind);
     } else {

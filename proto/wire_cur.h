@@ -61,6 +61,15 @@ bool dvt_cur_map(struct dvt_cur *c, uint64_t *ret_pairs);
 bool dvt_cur_str_any(struct dvt_cur *c, struct dvt_str *ret);
 bool dvt_cur_bin(struct dvt_cur *c, struct dvt_str *ret);
 
+/* A number below 128 in its shortest form, as all keys are, without a call; else nothing is read. */
+static inline bool dvt_cur_small(struct dvt_cur *c, uint64_t *ret)
+{
+    if (c->p == c->end || *c->p > 127)
+        return false;
+    *ret = *c->p++;
+    return true;
+}
+
 /* Strings of less than 32 bytes, as most are, without a call. */
 static inline bool dvt_cur_str(struct dvt_cur *c, struct dvt_str *ret)
 {

@@ -190,10 +190,10 @@ static unsigned row_of(const struct dvt_fields *f, uint64_t key, unsigned from)
 static int read_pair(struct dvt_cur *c, const struct dvt_fields *f, char *to, uint32_t *seen, unsigned *next,
                      struct dvt_err *err)
 {
-    struct dvt_item key;
-    if (!dvt_cur_next(c, &key) || key.type != DVT_ITEM_UINT)
+    uint64_t key;
+    if (!dvt_cur_small(c, &key) && !dvt_cur_uint(c, &key))
         return dvt_fail(err, DVT_EFORMAT, 0, "%s message: a key is not a number", f->name);
-    unsigned i = row_of(f, key.u, *next);
+    unsigned i = row_of(f, key, *next);
     if (i == f->n)
         return dvt_cur_skip(c) ? 0 : dvt_fail(err, DVT_EFORMAT, 0, "%s message is cut off", f->name);
     if (*seen & 1u << i)

@@ -120,7 +120,7 @@ static int check(struct dvt_scopes_work *w)
 static void set_kinds(struct dvt_scopes_work *w)
 {
     w->cols[DVT_COL_END].kind = w->cols[DVT_COL_HEAD_CLOSE].kind = DVT_COL_DELTA;
-    w->cols[DVT_COL_SERIAL].kind = DVT_COL_ZIGZAG;
+    w->cols[DVT_COL_SERIAL].kind = DVT_COL_SIGNED;
     if (!w->n)
         return;
     w->cols[DVT_COL_END].base = w->v[0].end_ns;

@@ -70,6 +70,10 @@ static struct dvt_col expect_round_trip(const uint64_t *v, uint32_t n, enum dvt_
     CU_ASSERT_FATAL(dvt_col_parse(bin, n, &c));
     dvt_col_expand_u64(&c, wide);
     CU_ASSERT_EQUAL(memcmp(wide, v, n * sizeof *v), 0);
+    uint64_t bits = dvt_col_bits(&c), others = 0;
+    for (uint32_t i = 0; i < n; i++)
+        others |= v[i] & ~bits;
+    CU_ASSERT_EQUAL(others, 0);
     return c;
 }
 
@@ -87,7 +91,7 @@ static void expect_small(const struct dvt_col *c, const uint64_t *v, uint32_t n)
     static uint32_t narrow[MAX_N];
     uint64_t max = max_of(v, n), sum = 0;
     uint32_t wrong = 0;
-    if (max >= UINT32_MAX || c->kind == DVT_COL_ZIGZAG)
+    if (max >= UINT32_MAX || c->kind == DVT_COL_SIGNED)
         return;
     dvt_col_expand_u32(c, narrow);
     for (uint32_t i = 0; i < n; sum += v[i++])
@@ -193,14 +197,14 @@ static void test_rising_values_are_sent_as_steps_and_falling_ones_as_steps_eithe
     CU_ASSERT(c.kind == DVT_COL_DELTA && c.width == 1 && c.base == v[0] && c.n_patches == 0);
     v[9] -= 300;
     c = expect_round_trip(v, MAX_N, DVT_COL_RISING);
-    CU_ASSERT(c.kind == DVT_COL_ZIGZAG && c.width == 2);
+    CU_ASSERT(c.kind == DVT_COL_SIGNED && c.width == 2);
     for (uint32_t i = 0; i < MAX_N; i++)
         v[i] = 7;
     v[200] = 8;
     c = expect_round_trip(v, 200, DVT_COL_RISING);
     CU_ASSERT(c.width == 0 && c.n_patches == 0);
     c = expect_round_trip(v, MAX_N, DVT_COL_RISING);
-    CU_ASSERT(c.kind == DVT_COL_ZIGZAG && c.width == 0 && c.n_patches == 2);
+    CU_ASSERT(c.kind == DVT_COL_SIGNED && c.width == 0 && c.n_patches == 2);
 }
 
 static void test_values_take_at_least_the_bytes_asked_for(void)
@@ -278,6 +282,27 @@ static void test_values_wrap_modulo_two_to_the_64(void)
     CU_ASSERT(!dvt_col_is_below(&c, 9)); /* though cut it would be */
 }
 
+static void test_parts_of_signed_columns_and_their_patches_have_signs(void)
+{
+    struct dvt_col c;
+    uint64_t v[4];
+    static const char bytes[] = "\x0A\x21\x64\0\0\0\0\0\0\0\1\0\xFF\x80\0\x7F\2\0\0\xFF";
+    CU_ASSERT(dvt_col_parse((struct dvt_str){bytes, sizeof bytes - 1}, 4, &c));
+    dvt_col_expand_u64(&c, v); /* 100: -1, -128, -256 by a patch, 127 */
+    CU_ASSERT(v[0] == 99 && v[1] == (uint64_t)-29 && v[2] == (uint64_t)-285 && v[3] == (uint64_t)-158);
+    CU_ASSERT_EQUAL(dvt_col_bits(&c), UINT64_MAX);
+}
+
+static void test_bits_of_small_columns_are_told(void)
+{
+    const uint64_t v[6] = {4, 0, 0, 0, 0, 512};
+    struct dvt_col c;
+    CU_ASSERT(dvt_col_parse(pack(v, 5, DVT_COL_SMALL, 0), 5, &c));
+    CU_ASSERT_EQUAL(dvt_col_bits(&c), 4);
+    CU_ASSERT(dvt_col_parse(pack(v, 6, DVT_COL_SMALL, 0), 6, &c));
+    CU_ASSERT_EQUAL(dvt_col_bits(&c), 516);
+}
+
 static void test_steps_that_add_up_to_the_bound_are_refused(void)
 {
     struct dvt_col c;
@@ -285,7 +310,7 @@ static void test_steps_that_add_up_to_the_bound_are_refused(void)
     CU_ASSERT(dvt_col_is_below(&c, 4) && !dvt_col_is_below(&c, 3));
     CU_ASSERT(dvt_col_parse((struct dvt_str){"\1\x21\1\0\0\1\2\1\0\7\0", 11}, 3, &c)); /* 0, 7, 9 */
     CU_ASSERT(dvt_col_is_below(&c, 10) && !dvt_col_is_below(&c, 9));
-    c.kind = DVT_COL_ZIGZAG;
+    c.kind = DVT_COL_SIGNED;
     CU_ASSERT(!dvt_col_is_below(&c, 1000)); /* its largest value is not looked for */
 }
 
@@ -345,6 +370,8 @@ int main(void)
     T(test_unknown_forms_are_refused);
     T(test_patches_outside_or_out_of_order_are_refused);
     T(test_values_wrap_modulo_two_to_the_64);
+    T(test_parts_of_signed_columns_and_their_patches_have_signs);
+    T(test_bits_of_small_columns_are_told);
     T(test_steps_that_add_up_to_the_bound_are_refused);
     T(test_random_bytes_are_refused_or_read_within_their_block);
     CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -305,7 +305,7 @@ static void test_one_long_scope_does_not_widen_the_columns_of_all(void)
     many[6].head_close = 1;
     many[6].head_open = 5;
     struct dvt_scopes s = expect_many();
-    CU_ASSERT(s.end.kind == DVT_COL_ZIGZAG && s.end.width == 2 && s.end.n_patches == 2);
+    CU_ASSERT(s.end.kind == DVT_COL_SIGNED && s.end.width == 2 && s.end.n_patches == 2);
     CU_ASSERT(s.dur.width == 0 && s.dur.n_patches == 1 && s.head_span.n_patches == 1);
 }
 

@@ -12,7 +12,8 @@ UNNAMED = {"(other functions)", "[anon]", "[unknown]"}
 SURE_SHARE = 0.01  # of all samples, so at least eight: a trace with that much cannot go without one
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../truth"))
-from dovetail_store import BUILD, LONG, SURE, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
+from dovetail_store import BUILD, LONG, SURE, must, profile, traces  # noqa: E402
+from mix_check import judge  # noqa: E402
 
 
 def contexts(node):
@@ -33,46 +34,19 @@ def contexts(node):
     return good
 
 
-def wrong_and_unmarked(rows, own):
-    """Samples with another trace's work or orphan() on the stack, and samples with no work function at all."""
-    wrong = unmarked = 0
-    for stack, weight in rows:
-        names = {frame.split(" ")[0] for frame in stack}
-        marks = {name for name in names if name.startswith("work_") or name == "orphan"}
-        wrong += weight * bool(marks - {own})
-        unmarked += weight * (not marks)
-    return wrong, unmarked
-
-
 def samples(node):
     """Every sample of interleaved requests in its own trace, each trace's share right, and JavaScript's frames named."""
     seconds = 40 if LONG else 4
     out, store = profile(node, os.path.join(HERE, "mix.js"), "mixed", str(seconds), hz=999)
-    spent = {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
-    known = {t["trace_id"] for t in traces(store)}
-    some, sure = ({t for t in spent if spent[t] >= least} for least in (1, SURE_SHARE * sum(spent.values())))
-    good = must(sure <= known <= some and len(sure) > 10,
-                f"node {version(node)}: {len(known)} traces, all of them ours, and all {len(sure)} with work enough")
-    counts, wrong, unmarked, frames, unnamed = {}, 0, 0, 0, 0
-    for trace in spent:
-        rows = folded(store, trace) if trace in known else []
-        w, u = wrong_and_unmarked(rows, f"work_{int(trace, 16) - 1}")
-        wrong, unmarked = wrong + w, unmarked + u
-        counts[trace] = sum(weight for _, weight in rows) - u
-        frames += sum(weight * (len(stack) - 2) for stack, weight in rows)
-        unnamed += sum(weight * sum(frame in UNNAMED for frame in stack) for stack, weight in rows)
-    total = sum(counts.values()) + unmarked
-    marked = total - unmarked
-    good &= must(wrong == 0 and total > seconds * 200, f"{wrong} of {total} samples in a wrong trace")
-    inside = sum(low <= spent[t] / sum(spent.values()) <= high
-                 for t in spent for low, high in [interval(counts[t], marked, SURE)])
-    good &= must(inside >= 0.9 * len(spent), f"{inside} of {len(spent)} traces' shares within their interval")
+    frames = unnamed = 0
+
+    def look(stack, weight):
+        nonlocal frames, unnamed
+        frames += weight * (len(stack) - 2)
+        unnamed += weight * sum(frame in UNNAMED for frame in stack)
+    good = judge(f"node {version(node)}", out, store, sure_work=lambda work: SURE_SHARE * work, more_than=10,
+                 at_least=seconds * 200, no_stack=0.03, z=SURE, look=look)
     good &= must(unnamed <= 0.03 * frames, f"{unnamed} of {frames} frames without a name")
-    led = ledgers(store)
-    good &= must(led["samples"] == told(led), f"ledger: {led['samples']} samples = {led['joined']} joined +"
-                 f" {led['outside']} outside + {led['ambiguous']} ambiguous + {led['lost_end']} lost")
-    good &= must(led["no_stack"] <= 0.03 * led["joined"], f"{led['no_stack']} of {led['joined']} without a stack;"
-                 f" {unmarked} between the work functions")
     shutil.rmtree(store)
     return good
 

@@ -36,11 +36,6 @@ const _Atomic uint32_t *dvt_rt_recording_word(void)
     return (const _Atomic uint32_t *)&dvt_recording;
 }
 
-const _Atomic uint32_t *dvt_rt_tick_unit_word(void)
-{
-    return &dvt_tick_unit;
-}
-
 /* As dvt_scope_open. */
 struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args)
 {

@@ -61,10 +61,8 @@ struct dvt_rt_late { /* what a kept scope gets at its close; borrowed for the ca
 /* The calling thread's slot (struct dvt_slot of slot.h), made if need be; NULL without memory: what a struct
  * dvt_scope has as its thread. */
 DVT_API void *dvt_rt_slot(void);
-/* For a runtime that writes frames from code of its own (slot.h): what dvt_rt_active reads; and whether
- * scopes are timed in ticks (DVT_F_TICKS) or not (0), see tick.h. */
+/* For a runtime that writes frames from code of its own (slot.h): what dvt_rt_active reads. */
 DVT_API const _Atomic uint32_t *dvt_rt_recording_word(void);
-DVT_API const _Atomic uint32_t *dvt_rt_tick_unit_word(void);
 DVT_API struct dvt_scope dvt_rt_open(const struct dvt_rt_open *args);
 /* True if the scope must be kept (a sample fell inside, or ALWAYS): then call dvt_rt_commit with its late
  * parts. False: it is closed, dropped, and counted under `name` (NULL: "(other)"). */

@@ -12,6 +12,7 @@
 #include <ucontext.h>
 
 #include "../core/guard.h"
+#include "../core/kept.h"
 #include "names.h"
 
 enum {
@@ -66,51 +67,12 @@ static uint64_t own(uintptr_t obj, struct dvt_jvm_field f)
     return v;
 }
 
-/* ---- what is kept ---- */
-
-/* The first leaf_cap frames in order, later ones round and round in the rest. */
-struct kept {
-    struct dvt_rt_frame *frames;
-    int leaf_cap, root_cap;
-    int n; /* frames seen */
-};
-
-static void keep(struct kept *k, uint64_t key, int64_t bci)
-{
-    int at = k->n < k->leaf_cap ? k->n : k->leaf_cap + (k->n - k->leaf_cap) % k->root_cap;
-    k->frames[at] = (struct dvt_rt_frame){.key = key, .offset = bci};
-    k->n++;
-}
-
-static void reverse(struct dvt_rt_frame *f, int n)
-{
-    for (int i = 0; i < n / 2; i++) {
-        struct dvt_rt_frame t = f[i];
-        f[i] = f[n - 1 - i];
-        f[n - 1 - i] = t;
-    }
-}
-
-/* Puts the root side in order again. Returns the number of frames kept. */
-static int straighten(struct kept *k)
-{
-    int cap = k->leaf_cap + k->root_cap;
-    if (k->n <= cap)
-        return k->n;
-    int first = (k->n - k->leaf_cap) % k->root_cap; /* the oldest kept is there */
-    struct dvt_rt_frame *root = k->frames + k->leaf_cap;
-    reverse(root, first);
-    reverse(root + first, k->root_cap - first);
-    reverse(root, k->root_cap);
-    return cap;
-}
-
 /* ---- a walk ---- */
 
 struct walk {
     uintptr_t thread, sp, stack_end; /* sp: where the thread was interrupted */
     const greg_t *regs;
-    struct kept kept;
+    struct dvt_kept kept;
     bool is_cut; /* frames beyond are parked on the heap */
 };
 
@@ -167,7 +129,7 @@ static enum step up_interpreted(struct walk *w, struct dvt_jvm_regs *r, bool is_
     /* The running place is in r13; the frame's copy is from its last call. */
     if (!(is_leaf && bci_of(method, (uintptr_t)w->regs[REG_R13], &bci)) && !bci_of(method, bcp, &bci))
         return STEP_BAD;
-    keep(&w->kept, method, bci);
+    dvt_kept_add(&w->kept, method, bci);
     *r = (struct dvt_jvm_regs){pc, sender_sp, fp};
     return STEP_OK;
 }
@@ -200,9 +162,9 @@ static void keep_scopes(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t 
      * so what ends at pc is what ran, as it is what called in an outer frame. */
     int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code), scopes, MAX_INLINED);
     for (int i = 0; i < n; i++)
-        keep(&w->kept, scopes[i].method, scopes[i].bci);
+        dvt_kept_add(&w->kept, scopes[i].method, scopes[i].bci);
     if (n == 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))
-        keep(&w->kept, method, is_entry ? 0 : -1);
+        dvt_kept_add(&w->kept, method, is_entry ? 0 : -1);
 }
 
 static enum step up_compiled(struct walk *w, struct dvt_jvm_regs *r, const struct dvt_jvm_blob *b)
@@ -409,7 +371,7 @@ static bool from_stub(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t pc
     (void)dvt_jvm_code_load(b->at, vm->blob_name, &blob_name);
     uint64_t name = dvt_jvm_names_stub(pc, blob_name);
     if (name)
-        keep(&w->kept, name << 1 | 1, -1);
+        dvt_kept_add(&w->kept, name << 1 | 1, -1);
     if (b->frame_complete >= 0 && pc >= b->code + (uintptr_t)b->frame_complete && try_framed(w, b))
         return true;
     if (try_return_at(w, entry_fp, fp) || (fp >= w->sp && try_pushed(w, fp)))
@@ -438,7 +400,7 @@ static bool entering(struct walk *w, uintptr_t fp)
 {
     uintptr_t method = (uintptr_t)w->regs[REG_RBX], sender_sp = (uintptr_t)w->regs[REG_R13], pc, caller_fp;
     if (dvt_jvm_names_is_method(vm, method))
-        keep(&w->kept, method, 0);
+        dvt_kept_add(&w->kept, method, 0);
     if (fp >= w->sp && fp - w->sp < (uintptr_t)-INTERPRETER_BOTTOM && load(w, fp, &caller_fp) &&
         load(w, fp + FRAME_RETURN, &pc) && try_caller(w, pc, sender_sp, caller_fp))
         return true;
@@ -533,8 +495,7 @@ int dvt_jvm_walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret
 {
     const ucontext_t *uc = ucontext;
     struct walk w = {.regs = uc->uc_mcontext.gregs, .sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP]};
-    w.kept = (struct kept){.frames = frames, .root_cap = cap < 4 ? 1 : cap / 4}; /* limits.h: 384 and 128 of 512 */
-    w.kept.leaf_cap = cap - w.kept.root_cap;
+    w.kept = dvt_kept_in(frames, cap);
     w.thread = (uintptr_t)pthread_getspecific(thread_key);
     *ret_truncated = false;
     if (!find_stack(&w))
@@ -543,7 +504,7 @@ int dvt_jvm_walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret
     if (rc)
         return rc;
     *ret_truncated = w.is_cut || w.kept.n > cap;
-    return straighten(&w.kept);
+    return dvt_kept_end(&w.kept);
 }
 
 #else

@@ -7,6 +7,7 @@
 #include "codes.h"
 #include "frames.h"
 #include "guard.h"
+#include "kept.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -16,44 +17,7 @@ enum { MAX_DEPTH = 100000 };
 
 static atomic_bool running;
 
-/* Where the frames go: the first leaf_cap in order, later ones round and round in the rest. */
-struct kept {
-    struct dvt_rt_frame *frames;
-    int leaf_cap, root_cap;
-    int n; /* frames seen */
-};
-
-static void keep(struct kept *k, const struct dvt_py_frame *f)
-{
-    int at = k->n < k->leaf_cap ? k->n : k->leaf_cap + (k->n - k->leaf_cap) % k->root_cap;
-    k->frames[at] = (struct dvt_rt_frame){.key = f->code, .offset = f->offset};
-    k->n++;
-}
-
-static void reverse(struct dvt_rt_frame *f, int n)
-{
-    for (int i = 0; i < n / 2; i++) {
-        struct dvt_rt_frame t = f[i];
-        f[i] = f[n - 1 - i];
-        f[n - 1 - i] = t;
-    }
-}
-
-/* Turns the root side so that it is in order again. Returns the number of frames kept. */
-static int straighten(struct kept *k)
-{
-    int cap = k->leaf_cap + k->root_cap;
-    if (k->n <= cap)
-        return k->n;
-    int first = (k->n - k->leaf_cap) % k->root_cap; /* the oldest kept is there */
-    struct dvt_rt_frame *root = k->frames + k->leaf_cap;
-    reverse(root, first);
-    reverse(root + first, k->root_cap - first);
-    reverse(root, k->root_cap);
-    return cap;
-}
-
-static int collect(const struct dvt_py_top *top, struct kept *k)
+static int collect(const struct dvt_py_top *top, struct dvt_kept *k)
 {
     struct dvt_py_frame f;
     bool entry_is_good = false;
@@ -66,7 +30,7 @@ static int collect(const struct dvt_py_top *top, struct kept *k)
             return -DVT_STACK_WINDOW;
         entry_is_good |= f.is_entry;
         if (is == DVT_PY_FRAME_OK)
-            keep(k, &f);
+            dvt_kept_add(k, f.code, f.offset);
     }
     return 0;
 }
@@ -87,8 +51,7 @@ static int name_frames(struct dvt_rt_frame *frames, int n)
 static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_truncated)
 {
     (void)ucontext;
-    struct kept k = {.frames = frames, .root_cap = cap < 4 ? 1 : cap / 4}; /* limits.h: 384 and 128 of 512 */
-    k.leaf_cap = cap - k.root_cap;
+    struct dvt_kept k = dvt_kept_in(frames, cap);
     *ret_truncated = false;
     if (cap < 1 || !atomic_load_explicit(&running, memory_order_relaxed))
         return -DVT_STACK_NO_THREAD_STATE;
@@ -103,7 +66,7 @@ static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_
     if (rc)
         return rc;
     *ret_truncated = k.n > cap;
-    return name_frames(frames, straighten(&k));
+    return name_frames(frames, dvt_kept_end(&k));
 }
 
 /* In the sender thread: the walk has done all but announce the functions. */

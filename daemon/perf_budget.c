@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    LARGE_RING_PAGES = 16,    /* 7 samples with 8 KiB of stack: wakes its reader at half of that */
+    LARGE_RING_PAGES = 16,    /* 7 samples with 8 KiB of stack */
     LARGE_RING_THREADS = 512, /* 34 MiB */
     ROOMY_RING_THREADS = 64,  /* twice that: a reader kept off the CPU for 100 ms loses nothing */
     FP_RING_PAGES = 2,        /* 4 samples of 127 frames */

@@ -81,7 +81,7 @@ static void set_period(struct perf_source *s, uint64_t period)
 }
 
 static void fill_attr(const struct perf_source *s, enum perf_native native, uint64_t first_period,
-                      uint32_t data_bytes, struct perf_event_attr *ret)
+                      struct perf_event_attr *ret)
 {
     struct perf_event_attr a = s->attr;
     a.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
@@ -95,8 +95,7 @@ static void fill_attr(const struct perf_source *s, enum perf_native native, uint
     a.use_clockid = 1;
     a.clockid = CLOCK_MONOTONIC;
     a.remove_on_exec = 1;
-    a.watermark = 1;
-    a.wakeup_watermark = data_bytes / 2;
+    a.watermark = 1; /* nobody waits for the ring (sampler.h): the kernel need not count its records */
     if (s->info.period) {
         a.sample_period = s->info.is_time ? first_period : s->info.period;
     } else {
@@ -110,7 +109,7 @@ static void fill_attr(const struct perf_source *s, enum perf_native native, uint
 static int try_open(const struct perf_source *s)
 {
     struct perf_event_attr a;
-    fill_attr(s, s->native, s->info.period, 4096, &a);
+    fill_attr(s, s->native, s->info.period, &a);
     int fd = event_open(&a, 0);
     if (fd < 0)
         return errno;
@@ -215,10 +214,10 @@ uint64_t perf_first_period(uint64_t period_ns, uint64_t random)
 }
 
 int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native,
-                     uint64_t first_period, uint32_t data_bytes, int *ret_fd, struct dvt_err *err)
+                     uint64_t first_period, int *ret_fd, struct dvt_err *err)
 {
     struct perf_event_attr a;
-    fill_attr(s, native, first_period, data_bytes, &a);
+    fill_attr(s, native, first_period, &a);
     int fd = event_open(&a, (pid_t)host_tid);
     if (fd >= 0) {
         *ret_fd = fd;

@@ -65,11 +65,10 @@ struct perf_layout perf_source_layout(const struct perf_source *s, enum perf_nat
 /* Uniform in (0, period], at least 0.5 ms (or period, if that is less): random is 64 random bits. Pure. */
 uint64_t perf_first_period(uint64_t period_ns, uint64_t random);
 
-/* Opens the event on a thread, running at once, with wakeups when the ring is half full. first_period is
- * used if the source is_time. read(2) on it gives its count alone, 8 bytes, which shims use. DVT_EPERM,
+/* Opens the event on a thread, running at once. first_period is used if the source is_time. read(2) on it gives its count alone, 8 bytes, which shims use. DVT_EPERM,
  * DVT_ENOENT (the thread is gone), DVT_EIO. */
 int perf_open_thread(const struct perf_source *s, uint32_t host_tid, enum perf_native native,
-                     uint64_t first_period, uint32_t data_bytes, int *ret_fd, struct dvt_err *err);
+                     uint64_t first_period, int *ret_fd, struct dvt_err *err);
 
 /* How large a ring a thread gets. */
 struct perf_plan {

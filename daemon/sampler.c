@@ -8,14 +8,14 @@
 #include "perf_decode.h"
 #include "perf_ring.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 4096, BATCH = 64, DRAIN_MIN_MS = 2, DRAIN_MAX_MS = 25 };
 
 struct armed {
     struct armed *next;             /* in its bucket */
@@ -27,7 +27,6 @@ struct armed {
     int fd;
     struct perf_ring ring;
     struct perf_layout layout;
-    struct loop_source *source;
     uint64_t told_head;             /* of the last progress */
     uint64_t lost, told_lost;       /* records the kernel could not write */
 };
@@ -161,7 +160,6 @@ static void drain(struct armed *a)
 static void end_thread(struct armed *a)
 {
     struct sampler *s = a->sampler;
-    loop_remove(s->c.loop, a->source);
     read_ring(a);
     tell_progress(a, true);
     unlink_armed(s, a);
@@ -174,25 +172,35 @@ static void end_thread(struct armed *a)
     free(a);
 }
 
-static void on_event(void *ctx, uint32_t events)
+/* One look at many descriptors: a thread that has exited, or executed another program, hung up. */
+static void drain_batch(struct armed *const *batch, uint32_t n)
 {
-    struct armed *a = ctx;
-    if (events & (EPOLLHUP | EPOLLERR))
-        end_thread(a); /* the thread has exited, or executed another program */
-    else
-        drain(a);
+    struct pollfd polled[BATCH];
+    for (uint32_t i = 0; i < n; i++)
+        polled[i] = (struct pollfd){.fd = batch[i]->fd};
+    (void)poll(polled, n, 0); /* a failure leaves revents 0: looked at next time */
+    for (uint32_t i = 0; i < n; i++)
+        if (polled[i].revents & (POLLHUP | POLLERR))
+            end_thread(batch[i]);
+        else
+            drain(batch[i]);
+}
+
+void sampler_drain_all(struct sampler *s)
+{
+    struct armed *batch[BATCH], *next = s->all;
+    while (next) {
+        uint32_t n = 0;
+        for (; next && n < BATCH; next = next->next_all)
+            batch[n++] = next;
+        drain_batch(batch, n);
+    }
 }
 
 static void on_timer(void *ctx, uint32_t events)
 {
     (void)events;
     sampler_drain_all(ctx);
-}
-
-void sampler_drain_all(struct sampler *s)
-{
-    for (struct armed *a = s->all; a; a = a->next_all)
-        drain(a);
 }
 
 /* ---- arming ---- */
@@ -220,8 +228,7 @@ static int refuse_budget(struct sampler *s, struct dvt_err *err)
 static int open_planned(struct sampler *s, struct armed *a, struct perf_plan plan, uint64_t first_period,
                         struct dvt_err *err)
 {
-    int r = perf_open_thread(s->c.source, a->host_tid, plan.native, first_period,
-                             plan.data_pages * s->page_bytes, &a->fd, err);
+    int r = perf_open_thread(s->c.source, a->host_tid, plan.native, first_period, &a->fd, err);
     if (r)
         return r;
     r = perf_ring_open(a->fd, plan.data_pages, &a->ring, err);
@@ -251,8 +258,12 @@ static int open_within_budget(struct sampler *s, struct armed *a, uint64_t first
     }
 }
 
-static int announce(struct sampler *s, const struct armed *a, struct dvt_err *err)
+/* The number may have gone to a thread of another process since it was translated: looked at once more,
+ * with the event open (an event follows its thread, not the number). */
+static int announce(struct sampler *s, const struct armed *a, const struct process *proc, struct dvt_err *err)
 {
+    if (!peer_has_task(proc->host_pid, a->host_tid))
+        return dvt_fail(err, DVT_ENOENT, 0, "thread %u is gone", a->host_tid);
     struct feed *f = feed_new(FEED_THREAD_UP);
     if (f) {
         f->thread = a->key;
@@ -264,19 +275,11 @@ static int announce(struct sampler *s, const struct armed *a, struct dvt_err *er
     return dvt_fail(err, DVT_ENOMEM, 0, "no memory for a thread");
 }
 
-/* The number may have gone to a thread of another process since it was translated: looked at once more,
- * with the event open (an event follows its thread, not the number). */
-static int watch(struct sampler *s, struct armed *a, const struct process *proc, struct dvt_err *err)
+/* The smallest rings hold 4 samples (perf_budget): looked at after 2.5. */
+static uint32_t drain_ms(const struct sampler *s)
 {
-    if (!peer_has_task(proc->host_pid, a->host_tid))
-        return dvt_fail(err, DVT_ENOENT, 0, "thread %u is gone", a->host_tid);
-    int r = loop_add(s->c.loop, a->fd, EPOLLIN, on_event, a, &a->source, err);
-    if (r)
-        return r;
-    r = announce(s, a, err);
-    if (r)
-        loop_remove(s->c.loop, a->source);
-    return r;
+    uint32_t hz = perf_source_info(s->c.source)->hz, ms = hz ? 2500 / hz : DRAIN_MAX_MS;
+    return ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms;
 }
 
 static void adopt(struct sampler *s, struct armed *a, struct process *proc)
@@ -285,7 +288,7 @@ static void adopt(struct sampler *s, struct armed *a, struct process *proc)
     link_armed(s, a);
     s->budget.used_bytes += a->ring.map_bytes;
     if (s->budget.n_threads++ == 0)
-        loop_timer_set(s->timer, SAMPLER_DRAIN_MS);
+        loop_timer_set(s->timer, drain_ms(s));
     edge_count(proc->edge.threads_armed, 1);
 }
 
@@ -309,7 +312,7 @@ int sampler_arm(struct sampler *s, struct process *proc, uint32_t tid, uint32_t 
     int r = open_within_budget(s, a, first, err);
     if (r)
         goto out;
-    r = watch(s, a, proc, err);
+    r = announce(s, a, proc, err);
     if (r) {
         perf_ring_close(&a->ring);
         close(a->fd);

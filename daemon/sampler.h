@@ -2,8 +2,9 @@
  * sampler: the armed threads: their perf events and rings, drained to the pipeline's queue. Layer 1; main
  * thread.
  *
- * A thread is drained by its ring's wakeup (half full), by a timer while any thread is armed, and at its end.
- * A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
+ * Rings are drained by a timer while any thread is armed, which also finds the threads that have ended. Not by the
+ * ring's wakeup: an event with a signal wakes whoever waits for it at each sample, at a cost to the sampled thread
+ * (0.5 ms at times in a virtual machine, where it interrupts another processor) that can exceed its period. A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
  * end is never dropped.
  */
 #ifndef SAMPLER_H
@@ -24,8 +25,6 @@ struct sampler_config {
     struct loop *loop;
     struct queue *out; /* of struct feed */
 };
-
-enum { SAMPLER_DRAIN_MS = 200 };
 
 int sampler_new(const struct sampler_config *c, struct sampler **ret, struct dvt_err *err);
 /* Ends all threads. */

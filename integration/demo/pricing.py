@@ -17,8 +17,8 @@ from aiohttp import web
 import dovetail
 
 TENANTS = {"acme": 40_000, "globex": 300, "initech": 240, "umbrella": 180, "hooli": 120}
-# Eighty rules have come together over the years: (what it looks at, from, percent off).
-RULES = [(("quantity", "months")[i % 2], 5 + i * 2 % 130, 1 + i % 15) for i in range(80)]
+# Two hundred rules have come together over the years: (what it looks at, from, percent off).
+RULES = [(("quantity", "months")[i % 2], 5 + i * 2 % 130, 1 + i % 15) for i in range(200)]
 
 _local = threading.local()
 
@@ -41,19 +41,14 @@ def load_orders(path, tenant):
         return _local.db.execute("SELECT id, quantity, months, cents FROM orders WHERE tenant = ?", (tenant,)).fetchall()
 
 
-def rule_applies(rule, quantity, months):
-    field, threshold, _ = rule
-    return (quantity if field == "quantity" else months) >= threshold
-
-
 def calculate_discounts(orders):
     """Nobody put a span around this."""
     discounts = {}
     for number, quantity, months, cents in orders:
         best = 0
-        for rule in RULES:
-            if rule_applies(rule, quantity, months) and rule[2] > best:
-                best = rule[2]
+        for field, threshold, percent in RULES:
+            if (quantity if field == "quantity" else months) >= threshold and percent > best:
+                best = percent
         discounts[number] = cents * best // 100
     return discounts
 

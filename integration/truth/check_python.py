@@ -18,7 +18,7 @@ def main():
     mode, python = sys.argv[1], sys.argv[2]
     seconds = 25 if LONG else 8
     out, store = profile(python, MIX, mode, str(seconds), hz=999)
-    good = judge(mode, out, store, sure_work=lambda work: SURE_NS, more_than=20, at_least=seconds * 300, no_stack=0.03)
+    good = judge(mode, out, store, sure_work=lambda work: SURE_NS, more_than=20, at_least=seconds * 300, no_stack=0.01)
     if good:
         shutil.rmtree(store)
     else:

@@ -62,10 +62,14 @@ void dvt_handler_next_period(struct dvt_slot *s, int fd)
     x ^= x >> 7;
     x ^= x << 17;
     atomic_store_explicit(&s->handler_rng, x, memory_order_relaxed);
-    struct dvt_plan plan = {atomic_load_explicit(&s->plan_ns, memory_order_relaxed)};
+    struct dvt_plan plan = {atomic_load_explicit(&s->plan_ns, memory_order_relaxed),
+                            atomic_load_explicit(&s->due_ns, memory_order_relaxed),
+                            atomic_load_explicit(&s->late_ns, memory_order_relaxed)};
     uint64_t period = dvt_plan_next(&plan, dvt_clock_ns(s->cpu_clock), mean,
                                     atomic_load_explicit(&jitter_permille, memory_order_relaxed), x);
     atomic_store_explicit(&s->plan_ns, plan.next_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->due_ns, plan.due_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->late_ns, plan.late_ns, memory_order_relaxed);
     /* A failure leaves the old period. If the sender has just closed the descriptor and it is now another
      * file's, the request is unknown there. */
     (void)ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);

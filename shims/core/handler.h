@@ -25,26 +25,44 @@ void dvt_handler_own_fd(int fd, bool ours);
  */
 struct dvt_plan {
     uint64_t next_ns; /* thread CPU time at which the next stratum begins; 0: not known yet */
+    uint64_t due_ns;  /* thread CPU time of the sample planned last; 0: none was */
+    uint64_t late_ns; /* how long after its sample the handler came, lately */
 };
 
 enum { DVT_PLAN_MAX_BEHIND = 8 }; /* strata missed, while signals were off, before it begins anew */
 /* From the handler to the next sample, at most a quarter of the mean: one that came while the handler runs,
  * or before the kernel has sent its signal (30 to 150 us here), would be without a managed stack. */
 #define DVT_PLAN_MIN_NS 250000u
+/* Times the handler's delay: a period shorter than what a sample costs would let the thread do nothing but
+ * be sampled, without ever coming to the handler that sets the next. On a busy host the delay can be 0.5 ms. */
+enum { DVT_PLAN_MIN_LATE = 4 };
+
+static inline uint64_t dvt_plan_least(struct dvt_plan *plan, uint64_t now_ns, uint64_t mean_ns)
+{
+    uint64_t late = plan->due_ns && now_ns > plan->due_ns ? now_ns - plan->due_ns : 0;
+    plan->late_ns -= plan->late_ns / 8;
+    if (late > plan->late_ns)
+        plan->late_ns = late < mean_ns ? late : mean_ns;
+    uint64_t least = mean_ns / 4 < DVT_PLAN_MIN_NS ? mean_ns / 4 : DVT_PLAN_MIN_NS;
+    uint64_t safe = plan->late_ns * DVT_PLAN_MIN_LATE;
+    if (safe > mean_ns)
+        safe = mean_ns;
+    return safe > least ? safe : least;
+}
 
 /* The period from now_ns (thread CPU time) to the next sample, and the plan moved on by a stratum. The place
  * in the stratum is uniform over jitter/1000 of it, about its middle. Pure. */
 static inline uint64_t dvt_plan_next(struct dvt_plan *plan, uint64_t now_ns, uint64_t mean_ns,
                                      uint32_t jitter_permille, uint64_t random)
 {
-    uint64_t width = mean_ns / 1000 * jitter_permille;
+    uint64_t width = mean_ns / 1000 * jitter_permille, least = dvt_plan_least(plan, now_ns, mean_ns);
     uint64_t place = (mean_ns - width) / 2 + (width ? random % width : 0);
     if (plan->next_ns + DVT_PLAN_MAX_BEHIND * mean_ns < now_ns || plan->next_ns > now_ns + 2 * mean_ns)
         plan->next_ns = now_ns;
     uint64_t at = plan->next_ns + place;
-    uint64_t least = mean_ns / 4 < DVT_PLAN_MIN_NS ? mean_ns / 4 : DVT_PLAN_MIN_NS;
     plan->next_ns += mean_ns;
-    return at > now_ns + least ? at - now_ns : least;
+    plan->due_ns = at > now_ns + least ? at : now_ns + least;
+    return plan->due_ns - now_ns;
 }
 
 /* Sets the event's next period by the plan. Async-signal-safe; from the thread's own handler, or once from

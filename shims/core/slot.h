@@ -143,7 +143,7 @@ struct dvt_slot {
     _Atomic uint64_t armed_ns, armed_ticks;
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     _Atomic uint64_t handler_rng; /* the sender draws once too, while it arms the signal */
-    _Atomic uint64_t plan_ns;     /* struct dvt_plan (handler.h) */
+    _Atomic uint64_t plan_ns, due_ns, late_ns; /* struct dvt_plan (handler.h) */
     _Atomic uint32_t state;             /* enum dvt_slot_state */
     _Atomic uint32_t arm_state;         /* enum dvt_arm_state */
     _Atomic uint32_t generation;        /* forks before it was taken; older ones belong to the parent */

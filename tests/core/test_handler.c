@@ -307,7 +307,7 @@ static uint64_t next_sample(struct dvt_plan *plan, uint64_t sample_ns, uint64_t 
 static void test_each_stratum_of_cpu_time_gets_one_sample_at_any_place(void)
 {
     uint64_t at = 3000000, x = 88172645463325252u, places[10] = {0};
-    struct dvt_plan plan = {PERIOD};
+    struct dvt_plan plan = {.next_ns = PERIOD};
     for (uint64_t k = 1; k <= 100000; k++) {
         at = next_sample(&plan, at, 30000, &x);
         CU_ASSERT_FATAL(at / PERIOD == k || (at < k * PERIOD + 300000 && at > k * PERIOD)); /* late by the least distance */
@@ -321,7 +321,7 @@ static void test_each_stratum_of_cpu_time_gets_one_sample_at_any_place(void)
 static void test_work_in_step_with_the_period_gets_its_share(void)
 {
     uint64_t at = 5000000, x = 1234567, hits = 0, n = 5000;
-    struct dvt_plan plan = {PERIOD};
+    struct dvt_plan plan = {.next_ns = PERIOD};
     for (uint64_t k = 0; k < n; k++) {
         at = next_sample(&plan, at, 30000, &x);
         hits += at % PERIOD >= 8000000;
@@ -332,10 +332,29 @@ static void test_work_in_step_with_the_period_gets_its_share(void)
 static void test_plan_begins_anew_after_signals_were_off(void)
 {
     uint64_t x = 1;
-    struct dvt_plan plan = {PERIOD};
+    struct dvt_plan plan = {.next_ns = PERIOD};
     uint64_t at = next_sample(&plan, 100 * (uint64_t)PERIOD, 0, &x);
     CU_ASSERT(at > 100 * (uint64_t)PERIOD && at <= 101 * (uint64_t)PERIOD);
     CU_ASSERT_EQUAL(plan.next_ns, 101 * (uint64_t)PERIOD);
+}
+
+/* Each sample costs the thread its delay again: with no more than that between two it would never get on. */
+static void test_a_late_handler_leaves_room_before_the_next_sample(void)
+{
+    uint64_t at = 5000000, x = 4711, close = 0;
+    struct dvt_plan plan = {.next_ns = PERIOD};
+    for (int k = 0; k < 2000; k++) {
+        uint64_t sample = at;
+        at = next_sample(&plan, at, 800000, &x);
+        CU_ASSERT(k == 0 || at >= sample + 800000 + 4 * 800000);
+    }
+    for (int k = 0; k < 2000; k++) { /* and back: the delays are over */
+        uint64_t sample = at;
+        at = next_sample(&plan, at, 30000, &x);
+        close += at < sample + 3200000;
+    }
+    CU_ASSERT(close > 20);
+    CU_ASSERT(plan.next_ns / PERIOD == 4001);
 }
 
 int main(void)
@@ -351,6 +370,7 @@ int main(void)
     ADD(test_scopes_wait_for_stacks_that_cannot_be_resolved_yet);
     ADD(test_each_stratum_of_cpu_time_gets_one_sample_at_any_place);
     ADD(test_work_in_step_with_the_period_gets_its_share);
+    ADD(test_a_late_handler_leaves_room_before_the_next_sample);
     ADD(test_plan_begins_anew_after_signals_were_off);
     ADD(test_a_handler_installed_later_that_chains_is_put_behind_ours_without_a_loop);
     CU_basic_set_mode(CU_BRM_VERBOSE);

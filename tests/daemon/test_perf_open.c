@@ -95,7 +95,7 @@ static void test_event_of_a_thread_that_is_gone_is_enoent(void)
     struct dvt_err err = {0};
     int fd = -1;
     CU_ASSERT_EQUAL_FATAL(make("cpu-clock", &s, NULL), 0);
-    CU_ASSERT_EQUAL(perf_open_thread(s, 0x3fffff7, PERF_NATIVE_DWARF, 1000000, 4096, &fd, &err), DVT_ENOENT);
+    CU_ASSERT_EQUAL(perf_open_thread(s, 0x3fffff7, PERF_NATIVE_DWARF, 1000000, &fd, &err), DVT_ENOENT);
     CU_ASSERT_EQUAL(fd, -1);
     perf_source_free(s);
 }

@@ -3,7 +3,9 @@
 #include "../../daemon/sampler.h"
 #include "edge_check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -198,6 +200,47 @@ static void *live_and_die(void *arg)
     return NULL;
 }
 
+static void *burn_half_a_second(void *arg)
+{
+    struct mortal *m = arg;
+    atomic_store(&m->tid, own_tid());
+    while (!atomic_load(&m->go))
+        sched_yield();
+    burn_ms(500);
+    return NULL;
+}
+
+/* An event that signals its thread wakes all who wait for it, at each sample and at the thread's cost. */
+static void test_sampler_is_not_woken_by_samples_that_signal(void)
+{
+    struct rig r;
+    struct sampler_thread t;
+    struct mortal m = {0};
+    pthread_t thread;
+    unsigned turns = 0;
+    struct rig_config c = plain;
+    c.hz = 400;
+    rig_init(&r, &c);
+    pthread_create(&thread, NULL, burn_half_a_second, &m);
+    while (!atomic_load(&m.tid))
+        sched_yield();
+    CU_ASSERT_EQUAL_FATAL(sampler_arm(r.sampler, r.proc, m.tid, 1, m.tid, &t, NULL), 0);
+    struct f_owner_ex owner = {F_OWNER_TID, (pid_t)m.tid};
+    CU_ASSERT_EQUAL(fcntl(t.fd, F_SETOWN_EX, &owner), 0);
+    CU_ASSERT_EQUAL(fcntl(t.fd, F_SETSIG, SIGURG), 0); /* ignored by default */
+    CU_ASSERT_EQUAL(fcntl(t.fd, F_SETFL, fcntl(t.fd, F_GETFL) | O_ASYNC), 0);
+    uint64_t start_ns = edge_now_ns(CLOCK_MONOTONIC);
+    atomic_store(&m.go, true);
+    for (; sampler_n_threads(r.sampler, NULL); turns++)
+        CU_ASSERT_EQUAL_FATAL(loop_turn(r.loop, -1, NULL), 0);
+    uint64_t elapsed_ms = (edge_now_ns(CLOCK_MONOTONIC) - start_ns) / 1000000;
+    pthread_join(thread, NULL);
+    struct seen s = take_all(&r);
+    CU_ASSERT_TRUE(s.n_samples > 150);
+    CU_ASSERT_TRUE(turns <= elapsed_ms / (2500 / c.hz) + 5); /* the timer's */
+    rig_fini(&r);
+}
+
 static void test_sampler_notices_that_a_thread_has_exited(void)
 {
     struct rig r;
@@ -296,6 +339,7 @@ int main(void)
          test_sampler_drains_before_it_ends_a_disarmed_thread},
         {"sampler ends the earlier arming of a tid", test_sampler_ends_the_earlier_arming_of_a_tid},
         {"sampler notices that a thread has exited", test_sampler_notices_that_a_thread_has_exited},
+        {"sampler is not woken by samples that signal", test_sampler_is_not_woken_by_samples_that_signal},
         {"sampler refuses threads of another process",
          test_sampler_refuses_threads_that_are_not_the_process_s},
         {"sampler stops at max-threads", test_sampler_stops_at_max_threads},

@@ -44,7 +44,7 @@ def main():
     # Not inlined: where a compiled method has no line of its own the JVM names the next one, which may be another trace's.
     out, store = profile(f"{jdk}/bin/java", "-Xmx256m", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Works.*",
                          "-cp", f"{class_path}{os.pathsep}{folder}", "Mix", mode, str(seconds), hz=999)
-    good = judge(mode, out, store, sure_work=lambda work: SURE_SHARE * work, more_than=20, at_least=seconds * 200, no_stack=0.05,
+    good = judge(mode, out, store, sure_work=lambda work: SURE_SHARE * work, more_than=20, at_least=seconds * 200, no_stack=0.02,
                  plain=method)
     if good:
         shutil.rmtree(store)

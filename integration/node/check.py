@@ -45,7 +45,7 @@ def samples(node):
         frames += weight * (len(stack) - 2)
         unnamed += weight * sum(frame in UNNAMED for frame in stack)
     good = judge(f"node {version(node)}", out, store, sure_work=lambda work: SURE_SHARE * work, more_than=10,
-                 at_least=seconds * 200, no_stack=0.03, z=SURE, look=look)
+                 at_least=seconds * 200, no_stack=0.01, z=SURE, look=look)
     good &= must(unnamed <= 0.03 * frames, f"{unnamed} of {frames} frames without a name")
     shutil.rmtree(store)
     return good

@@ -1,5 +1,5 @@
 /*
- * Spans and own scopes whose names, labels and parents are known; asserts what can be seen from inside, and prints "good".
+ * Spans and own scopes whose names, labels, parents and lines are known; asserts what can be seen from inside, and prints "good".
  */
 'use strict';
 
@@ -54,12 +54,20 @@ function incoming() {
   dovetail.scope('bad', {traceparent: 'nonsense', label: Symbol('x'), links: [null]}, () => {});
 }
 
+/* Runs once, so it is interpreted: its line is that of the call it is in. */
+function twice() {
+  burn(20);
+  burn(90); // most of its time
+  burn(20);
+}
+
 async function main() {
   for (let i = 0; i < 100 && dovetail.status().enabled && !dovetail.status().active && i * 10 < 500; i++)
     await new Promise(done => setTimeout(done, 10));
   span();
   await own();
   incoming();
+  dovetail.scope('twice', {always: true}, twice);
   await new Promise(done => setTimeout(done, 1200)); // over the look for a daemon
   await own();
   console.log('good');

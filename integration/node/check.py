@@ -12,7 +12,7 @@ UNNAMED = {"(other functions)", "[anon]", "[unknown]"}
 SURE_SHARE = 0.01  # of all samples, so at least eight: a trace with that much cannot go without one
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../truth"))
-from dovetail_store import BUILD, LONG, SURE, must, profile, traces  # noqa: E402
+from dovetail_store import BUILD, LONG, SURE, dovetail, must, profile, traces  # noqa: E402
 from mix_check import judge  # noqa: E402
 
 
@@ -52,7 +52,7 @@ def samples(node):
 
 
 def api(node):
-    """Names, labels and parents as they were given, by OpenTelemetry and by own scopes; nothing without a daemon."""
+    """Names, labels, parents and lines as they were given, by OpenTelemetry and by own scopes; nothing without a daemon."""
     script = os.path.join(HERE, "api.js")
     out, store = profile(node, script, hz=999, env={"DOVETAIL_BAGGAGE": "tenant, plan"})
     good = must(out.splitlines()[-1] == "good", f"node {version(node)}: {out.strip()}")
@@ -61,12 +61,24 @@ def api(node):
     good &= must(labels.get("GET /orders/:id") == {"tenant": "acme", "late": "yes"}, f"a renamed span's labels: {labels}")
     good &= must(labels.get("own") == {"plan": "gold", "late": "1"}, "an own scope's labels")
     good &= must(any(t["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736" for t in found.values()), "the trace that came in")
+    good &= must(line_of("twice", store) == line_in(script, "most of its time"), f"twice() is on line {line_of('twice', store)}")
     shutil.rmtree(store)
     package = os.path.join(BUILD, "lib/node/dovetail")
     for env in ({"DOVETAIL": "off"}, {"DOVETAIL_SOCKET": "/nowhere/socket"}):
         done = subprocess.run([node, "--require", package, script], env={**os.environ, **env}, capture_output=True, text=True)
         good &= must(done.stdout.splitlines()[-1:] == ["good"] and not done.stderr, f"with {env}: {done.stdout} {done.stderr}")
     return good
+
+
+def line_of(function, store):
+    """The line that most samples with the function on the stack have."""
+    nodes = json.loads(dovetail("flame", "--store", store, "-f", "json"))["nodes"]
+    return max((n["total_ns"], n["line"]) for n in nodes if n["name"] == function)[1]
+
+
+def line_in(path, text):
+    with open(path) as f:
+        return next(i for i, line in enumerate(f, 1) if text in line)
 
 
 def version(node):

@@ -115,7 +115,7 @@ static uint32_t count_upto(const struct dvt_node_page *p, uintptr_t addr)
 static void cut(struct dvt_node_codemap *m, struct dvt_node_page *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
-        dispose(m, p->codes[i].pos);
+        dispose(m, p->codes[i].lines);
     memmove(p->codes + from, p->codes + to, (p->n - to) * sizeof *p->codes);
     p->n -= to - from;
 }
@@ -176,7 +176,7 @@ void dvt_node_codemap_fini(struct dvt_node_codemap *m)
 {
     for (uint32_t i = 0; i < 1u << m->bits; i++) {
         for (uint32_t k = 0; k < m->pages[i].n; k++)
-            free(m->pages[i].codes[k].pos);
+            free(m->pages[i].codes[k].lines);
         free(m->pages[i].codes);
     }
     free_retired(m);
@@ -189,7 +189,7 @@ void dvt_node_codemap_add(struct dvt_node_codemap *m, struct dvt_node_code code)
     begin(m);
     bool fits = code.bytes && code.start && code.start + code.bytes > code.start;
     if (!fits || !insert(m, &code))
-        free(code.pos);
+        free(code.lines);
     end(m);
 }
 
@@ -200,11 +200,11 @@ void dvt_node_codemap_move(struct dvt_node_codemap *m, uintptr_t from, uintptr_t
     uint32_t at = p->number ? count_upto(p, from) : 0;
     if (at > 0 && p->codes[at - 1].start == from) {
         struct dvt_node_code code = p->codes[at - 1];
-        p->codes[at - 1].pos = NULL; /* goes along */
+        p->codes[at - 1].lines = NULL; /* goes along */
         cut(m, p, at - 1, at);
         code.start = to;
         if (!to || !insert(m, &code))
-            dispose(m, code.pos);
+            dispose(m, code.lines);
     }
     end(m);
 }
@@ -251,15 +251,15 @@ const struct dvt_node_code *dvt_node_codemap_find(const struct dvt_node_codemap 
     return c;
 }
 
-uint32_t dvt_node_code_pos(const struct dvt_node_code *c, uint32_t offset)
+uint32_t dvt_node_code_line(const struct dvt_node_code *c, uint32_t offset)
 {
-    uint32_t low = 0, high = c->n_pos;
+    uint32_t low = 0, high = c->n_lines;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (c->pos[mid].offset <= offset)
+        if (c->lines[mid].offset <= offset)
             low = mid + 1;
         else
             high = mid;
     }
-    return low ? c->pos[low - 1].pos : 0;
+    return low ? c->lines[low - 1].line : 0;
 }

@@ -14,17 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct dvt_node_pos {
-    uint32_t offset, pos; /* in the code; in the source */
+struct dvt_node_line {
+    uint32_t offset, line; /* in the code; in the source, from 1 */
 };
 
-enum dvt_node_kind { DVT_NODE_BUILTIN, DVT_NODE_JS, DVT_NODE_JS_OPTIMIZED };
+enum dvt_node_kind { DVT_NODE_BUILTIN, DVT_NODE_BYTECODE_HANDLER, DVT_NODE_JS };
 
 struct dvt_node_code {
     uintptr_t start;
     uint32_t bytes, id;
-    struct dvt_node_pos *pos; /* [n_pos] by offset, owned; may be NULL */
-    uint32_t n_pos;
+    struct dvt_node_line *lines; /* [n_lines] by offset, each where another line begins; owned; may be NULL */
+    uint32_t n_lines;
     enum dvt_node_kind kind;
 };
 
@@ -43,7 +43,7 @@ struct dvt_node_codemap {
 int dvt_node_codemap_init(struct dvt_node_codemap *m); /* by the owner. 0 or -1 without memory */
 void dvt_node_codemap_fini(struct dvt_node_codemap *m);
 
-/* Takes over code.pos. Without memory the code stays unknown. */
+/* Takes over code.lines. Without memory the code stays unknown. */
 void dvt_node_codemap_add(struct dvt_node_codemap *m, struct dvt_node_code code);
 void dvt_node_codemap_move(struct dvt_node_codemap *m, uintptr_t from, uintptr_t to);
 void dvt_node_codemap_remove(struct dvt_node_codemap *m, uintptr_t start);
@@ -54,7 +54,7 @@ bool dvt_node_codemap_enter(const struct dvt_node_codemap *m, uint32_t *ret_vers
 const struct dvt_node_code *dvt_node_codemap_find(const struct dvt_node_codemap *m, uintptr_t addr);
 bool dvt_node_codemap_leave(const struct dvt_node_codemap *m, uint32_t version);
 
-/* The source position of the code at offset; 0 if unknown. Async-signal-safe. */
-uint32_t dvt_node_code_pos(const struct dvt_node_code *c, uint32_t offset);
+/* The source line of the code at offset; 0 if unknown. Async-signal-safe. */
+uint32_t dvt_node_code_line(const struct dvt_node_code *c, uint32_t offset);
 
 #endif

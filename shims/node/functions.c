@@ -1,7 +1,7 @@
 /*
  * functions: see functions.h. Source of the texts: V8's src/logging/log.cc (CodeEventLogger): a tag and a colon, for
  * JavaScript a tier's mark (~ interpreted, ^ and = baseline, + and - and * optimised), the name, and after a space
- * the script with line and column. Tags: LazyCompile, Function, Script, Eval up to 10.x; JS since.
+ * the script with line and column. Tags: LazyCompile, Function, Script, Eval up to 10.x, which gives no column; JS since.
  */
 #include "functions.h"
 
@@ -59,10 +59,9 @@ static struct dvt_str without_tag(struct dvt_str s)
 
 enum dvt_node_kind dvt_node_kind(struct dvt_str text)
 {
-    const char *colon = memchr(text.p, ':', text.n), *end = text.p + text.n;
-    if (!is_javascript(text))
-        return DVT_NODE_BUILTIN;
-    return colon && colon + 1 < end && strchr("+-*", colon[1]) ? DVT_NODE_JS_OPTIMIZED : DVT_NODE_JS;
+    if (is_javascript(text))
+        return DVT_NODE_JS;
+    return starts(text, "BytecodeHandler:") ? DVT_NODE_BYTECODE_HANDLER : DVT_NODE_BUILTIN;
 }
 
 /* Takes ":123" off the end of s; 0 if there is none. */
@@ -102,10 +101,9 @@ struct dvt_node_function_text dvt_node_parse(struct dvt_str text)
     if (!js)
         return t;
     struct dvt_str place = t.name;
-    t.column = take_number(&place);
-    t.line = t.column ? take_number(&place) : 0;
-    if (!t.line)
-        place = t.name;
+    uint32_t last = take_number(&place), before = last ? take_number(&place) : 0;
+    t.line = before ? before : last;
+    t.column = before ? last : 0;
     size_t space = find_file(place);
     t.name = (struct dvt_str){place.p, space};
     if (space < place.n)

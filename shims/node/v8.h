@@ -1,6 +1,7 @@
 /*
  * v8: what is used of V8's own C++ interface, by mangled names looked up at run time, so that one binary in C serves
- * all versions that have them. Sources: v8-unwinder.h, v8-callbacks.h, v8-isolate.h of Node.js 18.20, 20.20, 22.23 and
+ * all versions that have them. Sources: v8-unwinder.h, v8-callbacks.h, v8-isolate.h,
+ * v8-script.h, v8-local-handle.h of Node.js 18.20, 20.20, 22.23 and
  * 24.22, which agree on all layouts below.
  */
 #ifndef DVT_NODE_V8_H
@@ -51,11 +52,18 @@ struct dvt_v8_range { /* MemoryRange */
     size_t n;
 };
 
+struct dvt_v8_handle_scope { /* HandleScope */
+    void *isolate, *prev_next, *prev_limit;
+};
+
 struct dvt_v8 {
     void *(*current)(void);
     void (*sample)(void *isolate, const struct dvt_v8_registers *, void **frames, size_t cap, struct dvt_v8_sample *);
     void (*on_code)(void *isolate, int options, void (*)(const struct dvt_v8_code_event *));
     void (*code_range)(void *isolate, void **start, size_t *n);
+    int (*line)(void *script, int pos); /* from 0; -1: unknown. Makes handles */
+    void (*open_handles)(struct dvt_v8_handle_scope *, void *isolate);
+    void (*close_handles)(struct dvt_v8_handle_scope *);
     size_t (*code_pages)(void *isolate, size_t cap, struct dvt_v8_range *); /* how many there are, maybe above cap */
 };
 

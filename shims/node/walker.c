@@ -1,6 +1,6 @@
 /*
- * walker: see walker.h. A frame's key is its function's id, its offset the position in the source; both are known in the
- * handler, since code may have moved before the sender looks.
+ * walker: see walker.h. A frame's key is its function's id, its offset the source line, 0 where it is not known; both
+ * are found in the handler, since code may have moved before the sender looks.
  */
 #include "walker.h"
 #include "functions.h"
@@ -37,30 +37,23 @@ static struct dvt_v8_registers registers_of(const ucontext_t *uc)
 
 /* ---- in the handler ---- */
 
-/* Optimised code may hold the position of a function that was inlined, maybe of another file: -1. */
-static int64_t position(const struct dvt_node_code *c, uintptr_t addr)
-{
-    uint32_t pos = dvt_node_code_pos(c, (uint32_t)(addr - c->start));
-    return c->kind == DVT_NODE_JS_OPTIMIZED || !c->n_pos ? -1 : (int64_t)pos;
-}
-
 /* addrs[n] leaf first; all but the first of machine code are return addresses, which may be another code's start. */
 static int name(const struct dvt_node_codemap *map, void *const *addrs, int n, struct dvt_rt_frame *frames)
 {
     for (int i = 0; i < n; i++) {
         uintptr_t addr = (uintptr_t)addrs[i];
         const struct dvt_node_code *c = dvt_node_codemap_find(map, addr);
-        frames[i] = c ? (struct dvt_rt_frame){c->id, position(c, addr)} : (struct dvt_rt_frame){native_key, (int64_t)addr};
+        frames[i] = c ? (struct dvt_rt_frame){c->id, dvt_node_code_line(c, (uint32_t)(addr - c->start))}
+                      : (struct dvt_rt_frame){native_key, (int64_t)addr};
     }
     return n;
 }
 
 /* V8 gives the callers of the function that runs; that function itself is told by the program counter, unless it is
  * interpreted. addrs has room for one more. */
-static int add_leaf(const struct dvt_node_codemap *map, uintptr_t pc, void **addrs, int n)
+static int add_leaf(const struct dvt_node_code *c, uintptr_t pc, void **addrs, int n)
 {
-    const struct dvt_node_code *c = dvt_node_codemap_find(map, pc);
-    if (!c || c->kind == DVT_NODE_BUILTIN)
+    if (!c || c->kind != DVT_NODE_JS)
         return n;
     memmove(addrs + 1, addrs, (size_t)n * sizeof *addrs);
     addrs[0] = (void *)pc;
@@ -90,13 +83,16 @@ static int walk(void *ucontext, struct dvt_rt_frame *frames, int cap, bool *ret_
     struct dvt_v8_registers r = registers_of(ucontext);
     v8->sample(isolate, &r, addrs, MAX_DEPTH, &s);
     if (s.state == DVT_V8_STATE_GC) {
-        frames[0] = (struct dvt_rt_frame){DVT_NODE_GC, -1};
+        frames[0] = (struct dvt_rt_frame){DVT_NODE_GC, 0};
         return 1;
     }
     if (!dvt_node_codemap_enter(map, &version))
         return -DVT_STACK_WINDOW;
-    int n = add_leaf(map, (uintptr_t)r.pc, addrs, s.n_frames < MAX_DEPTH ? (int)s.n_frames : MAX_DEPTH);
+    const struct dvt_node_code *c = dvt_node_codemap_find(map, (uintptr_t)r.pc);
+    int n = add_leaf(c, (uintptr_t)r.pc, addrs, s.n_frames < MAX_DEPTH ? (int)s.n_frames : MAX_DEPTH);
     n = name(map, addrs, shorten(addrs, n, cap, ret_truncated), frames);
+    if (n > 0 && c && c->kind == DVT_NODE_BYTECODE_HANDLER)
+        frames[0].offset = 0; /* its place on the stack is that of the last call it made */
     return dvt_node_codemap_leave(map, version) ? n : -DVT_STACK_WINDOW;
 }
 
@@ -134,7 +130,8 @@ static int resolve(struct dvt_rt_frame *frames, size_t n, uint32_t *ret_code, ui
         uint32_t id = frames[i].key == native_key ? native_id((uintptr_t)frames[i].offset) : (uint32_t)frames[i].key;
         announce(id);
         ret_code[i] = id;
-        ret_line[i] = dvt_node_function_text(id).line;
+        bool has_line = frames[i].key != native_key && frames[i].offset > 0;
+        ret_line[i] = has_line ? (uint32_t)frames[i].offset : dvt_node_function_text(id).line;
     }
     return 0;
 }

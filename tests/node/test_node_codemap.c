@@ -67,19 +67,20 @@ static void test_code_longer_than_a_page_is_found_from_later_pages(void)
     end();
 }
 
-static void test_moved_code_is_at_its_new_place_with_its_positions(void)
+static void test_moved_code_is_at_its_new_place_with_its_lines(void)
 {
-    struct dvt_node_pos *pos = calloc(2, sizeof *pos);
+    struct dvt_node_line *lines = calloc(2, sizeof *lines);
     begin();
-    pos[0] = (struct dvt_node_pos){0, 10};
-    pos[1] = (struct dvt_node_pos){8, 20};
-    dvt_node_codemap_add(&map, (struct dvt_node_code){.start = BASE, .bytes = 16, .id = 1, .pos = pos, .n_pos = 2});
+    lines[0] = (struct dvt_node_line){1, 10};
+    lines[1] = (struct dvt_node_line){8, 20};
+    dvt_node_codemap_add(&map, (struct dvt_node_code){.start = BASE, .bytes = 16, .id = 1, .lines = lines, .n_lines = 2});
     dvt_node_codemap_move(&map, BASE, BASE + 5 * PAGE);
     CU_ASSERT_EQUAL(id_at(BASE), 0);
     const struct dvt_node_code *c = dvt_node_codemap_find(&map, BASE + 5 * PAGE + 9);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
-    CU_ASSERT_EQUAL(dvt_node_code_pos(c, 7), 10);
-    CU_ASSERT_EQUAL(dvt_node_code_pos(c, 8), 20);
+    CU_ASSERT_EQUAL(dvt_node_code_line(c, 0), 0);
+    CU_ASSERT_EQUAL(dvt_node_code_line(c, 7), 10);
+    CU_ASSERT_EQUAL(dvt_node_code_line(c, 8), 20);
     dvt_node_codemap_move(&map, BASE + 1, BASE + 64); /* nothing is there */
     CU_ASSERT_EQUAL(id_at(BASE + 64), 0);
     end();
@@ -187,7 +188,7 @@ int main(void)
     CU_ADD_TEST(s, test_address_belongs_to_the_code_around_it_and_to_none_beside_it);
     CU_ADD_TEST(s, test_new_code_takes_the_place_of_all_it_overlaps);
     CU_ADD_TEST(s, test_code_longer_than_a_page_is_found_from_later_pages);
-    CU_ADD_TEST(s, test_moved_code_is_at_its_new_place_with_its_positions);
+    CU_ADD_TEST(s, test_moved_code_is_at_its_new_place_with_its_lines);
     CU_ADD_TEST(s, test_removed_code_is_gone);
     CU_ADD_TEST(s, test_second_mapping_means_the_first);
     CU_ADD_TEST(s, test_impossible_ranges_are_refused);

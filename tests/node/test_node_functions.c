@@ -20,6 +20,7 @@ static void test_names_of_all_versions_and_tiers(void)
 {
     check("JS:*checkout /srv/app.js:12:7", "checkout", "/srv/app.js", 12, 7);
     check("LazyCompile:~checkout /srv/app.js:12:7", "checkout", "/srv/app.js", 12, 7);
+    check("LazyCompile:~checkout /srv/app.js:12", "checkout", "/srv/app.js", 12, 0);
     check("JS:^checkout file:///srv/app.mjs:12:7", "checkout", "/srv/app.mjs", 12, 7);
     check("JS:+'emit node:events:511:44", "emit", "node:events", 511, 44);
     check("Builtin:ArrayPrototypeSort", "ArrayPrototypeSort", "", 0, 0);
@@ -44,8 +45,8 @@ static void test_code_without_a_name_or_a_file(void)
 
 static void test_numbers_that_are_none(void)
 {
-    check("JS:~f /srv/app.js:99999999999:1", "f", "/srv/app.js:99999999999:1", 0, 1);
-    check("JS:~f /srv/app.js:5", "f", "/srv/app.js:5", 0, 5);
+    check("JS:~f /srv/app.js:99999999999:1", "f", "/srv/app.js:99999999999", 1, 0);
+    check("JS:~f /srv/app.js:5x", "f", "/srv/app.js:5x", 0, 0);
     check("JS:~f 12", "f", "12", 0, 0);
 }
 
@@ -73,14 +74,14 @@ static void test_texts_stay_over_many_functions(void)
     CU_ASSERT_EQUAL(dvt_node_function(dvt_str("JS:*f7 /x.js:8:2")), dvt_node_function(dvt_str("JS:~f7 /x.js:8:2")));
 }
 
-static void test_optimised_code_is_told_from_other(void)
+static void test_javascript_is_told_from_what_runs_it(void)
 {
-    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:*a /x.js:1:2")), DVT_NODE_JS_OPTIMIZED);
-    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:+a /x.js:1:2")), DVT_NODE_JS_OPTIMIZED);
-    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:~a /x.js:1:2")), DVT_NODE_JS);
-    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:^a /x.js:1:2")), DVT_NODE_JS);
-    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("Builtin:*")), DVT_NODE_BUILTIN);
+    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:*a /x.js:1:2")), DVT_NODE_JS);
+    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("LazyCompile:~a /x.js:1")), DVT_NODE_JS);
     CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("JS:")), DVT_NODE_JS);
+    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("BytecodeHandler:LdaSmi")), DVT_NODE_BYTECODE_HANDLER);
+    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("Builtin:*")), DVT_NODE_BUILTIN);
+    CU_ASSERT_EQUAL(dvt_node_kind(dvt_str("")), DVT_NODE_BUILTIN);
 }
 
 static void test_special_ids_have_texts(void)
@@ -99,7 +100,7 @@ int main(void)
     CU_ADD_TEST(s, test_numbers_that_are_none);
     CU_ADD_TEST(s, test_one_id_for_all_tiers_of_a_function);
     CU_ADD_TEST(s, test_texts_stay_over_many_functions);
-    CU_ADD_TEST(s, test_optimised_code_is_told_from_other);
+    CU_ADD_TEST(s, test_javascript_is_told_from_what_runs_it);
     CU_ADD_TEST(s, test_special_ids_have_texts);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

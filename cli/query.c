@@ -49,6 +49,7 @@ bool query_is_runtime(uint32_t frame_kind, struct dvt_str module)
 
 struct chunk_walk {
     const struct dvt_chunk *c;
+    struct dvt_str root_tag; /* of the whole trace */
     const struct query_options *o;
     struct tree *tree;
     struct tree_key *frames; /* [n_frames], interned */
@@ -86,19 +87,20 @@ static uint32_t thread_node(const struct chunk_walk *w, uint32_t thread)
     return node;
 }
 
-/* The outermost scope of the trace on any thread: the one without parent that began first. */
-static struct dvt_str root_tag(const struct dvt_chunk *c)
+/* Of the trace's root, wherever among its parts and processes it ran. */
+static struct dvt_str root_tag_of(const struct parts *parts)
 {
-    uint32_t root = DVT_NONE;
-    for (uint32_t i = 0; i < c->n_scopes; i++) {
-        bool is_root = (c->scopes[i].flags & DVT_SCOPE_ROOT) != 0;
-        bool was_root = root != DVT_NONE && (c->scopes[root].flags & DVT_SCOPE_ROOT) != 0;
-        if (root == DVT_NONE || (is_root && !was_root) ||
-            (is_root == was_root && c->scopes[i].start_ns < c->scopes[root].start_ns)) {
-            root = i;
+    const struct dvt_chunk_scope *root = NULL;
+    for (size_t k = 0; k < parts->n; k++) {
+        const struct dvt_chunk *c = &parts->chunks[k];
+        for (uint32_t i = 0; i < c->n_scopes; i++) {
+            uint32_t rank = dvt_chunk_root_rank(&c->scopes[i]), best = root ? dvt_chunk_root_rank(root) : 0;
+            if (!root || rank > best || (rank == best && c->scopes[i].start_ns < root->start_ns)) {
+                root = &c->scopes[i];
+            }
         }
     }
-    return root == DVT_NONE ? dvt_str("") : c->scopes[root].tag;
+    return root ? root->tag : dvt_str("");
 }
 
 static uint32_t scope_path(const struct chunk_walk *w, uint32_t node, uint32_t scope)
@@ -123,7 +125,7 @@ static uint32_t base_node(const struct chunk_walk *w, const struct dvt_chunk_sam
     }
     uint32_t node = thread_node(w, s->thread);
     if (w->o->by == QUERY_BY_TAG) {
-        struct tree_key key = {.kind = TREE_SCOPE, .name = root_tag(w->c)};
+        struct tree_key key = {.kind = TREE_SCOPE, .name = w->root_tag};
         node = tree_child(w->tree, node, &key);
     } else if (w->o->by == QUERY_BY_SCOPE) {
         node = scope_path(w, node, s->scope);
@@ -259,18 +261,21 @@ static void add_sums(const struct chunk_walk *w, const struct sums *sums, struct
     }
 }
 
-int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, const struct filter *f,
-                const struct query_options *o, struct tree *tree, struct tree_meta *meta)
+/* One part of a trace. 0 or DVT_ENOMEM. */
+static int add_part(struct parts *parts, size_t part, struct dvt_str root_tag, const struct filter *f,
+                    const struct query_options *o, struct tree *tree, struct tree_meta *meta)
 {
+    const struct dvt_chunk *chunk = &parts->chunks[part];
     struct chunk_walk w;
     struct select select;
     struct sums sums = {0};
-    int rc = select_init(&select, f, chunk, labels);
+    int rc = select_init(&select, f, chunk, &parts->labels);
     if (rc) {
         return rc;
     }
     uint64_t before = meta->samples;
     walk_init(&w, chunk, o, tree);
+    w.root_tag = root_tag;
     for (uint32_t i = 0; i < chunk->n_samples; i++) {
         const struct dvt_chunk_sample *s = &chunk->samples[i];
         if (select_sample(&select, chunk, s)) {
@@ -310,8 +315,9 @@ static int query_trace(struct catalog *c, const struct catalog_trace *t, const s
     if (rc) {
         return rc;
     }
+    struct dvt_str root_tag = root_tag_of(&parts);
     for (size_t i = 0; i < parts.n && rc == 0; i++) {
-        rc = query_chunk(&parts.chunks[i], &parts.labels, f, o, tree, meta);
+        rc = add_part(&parts, i, root_tag, f, o, tree, meta);
     }
     parts_fini(&parts);
     if (meta->samples > before || !filter_picks_samples(f)) {

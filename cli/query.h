@@ -12,8 +12,6 @@
 #include "output.h"
 #include "tree.h"
 
-#include "../proto/labels.h"
-
 enum query_by {
     QUERY_BY_NONE,  /* no level for scopes */
     QUERY_BY_TAG,   /* the tag of the outermost scope, once per thread */
@@ -43,9 +41,6 @@ int query_row(struct catalog *c, struct catalog_source row, const struct filter 
               const struct query_options *o, struct tree *tree, struct tree_meta *meta, struct dvt_err *err);
 void query_sum_event(struct tree_meta *meta, struct dvt_str event);
 void query_sum_trace(struct tree_meta *meta, int64_t start_ns, uint64_t duration_ns);
-/* One decoded chunk; labels are those of its whole trace. 0 or DVT_ENOMEM. tree_finish is the caller's. */
-int query_chunk(const struct dvt_chunk *chunk, struct dvt_trace_labels *labels, const struct filter *f,
-                const struct query_options *o, struct tree *tree, struct tree_meta *meta);
 
 /* A native frame of the interpreter or of the shim in it, by its module: python3.11, libpython3.11.so.1.0,
  * _dovetail.abi3.so, libdovetail.so.0. */

@@ -12,7 +12,8 @@
 #include "../proto/chunk_check.h"
 
 struct root {
-    bool is_known, is_marked; /* marked: the root, or entered from another process */
+    bool is_known;
+    uint32_t rank; /* dvt_chunk_root_rank */
     uint64_t start_ns;
     char name[DVT_CHUNK_MAX_STRING + 1], service[DVT_CHUNK_MAX_STRING + 1];
 };
@@ -36,12 +37,11 @@ static void copy_text(char *out, struct dvt_str v)
 
 static void consider_root(struct root *r, const struct dvt_chunk *c, const struct dvt_chunk_scope *sc)
 {
-    bool is_marked = sc->flags & (DVT_SCOPE_ROOT | DVT_SCOPE_REMOTE_PARENT);
-    bool is_better = !r->is_known || (is_marked && !r->is_marked) ||
-                     (is_marked == r->is_marked && sc->start_ns < r->start_ns);
+    uint32_t rank = dvt_chunk_root_rank(sc);
+    bool is_better = !r->is_known || rank > r->rank || (rank == r->rank && sc->start_ns < r->start_ns);
     if (!is_better)
         return;
-    *r = (struct root){.is_known = true, .is_marked = is_marked, .start_ns = sc->start_ns};
+    *r = (struct root){.is_known = true, .rank = rank, .start_ns = sc->start_ns};
     copy_text(r->name, sc->name);
     copy_text(r->service, store_service_of(c, sc));
 }
@@ -103,7 +103,7 @@ static void read_sums(sqlite3_stmt *q, struct sums *t)
                        .is_failed = column(q, 9) != 0};
     t->root.is_known = sqlite3_column_type(q, 10) != SQLITE_NULL;
     t->root.start_ns = column(q, 10);
-    t->root.is_marked = column(q, 11) != 0;
+    t->root.rank = (uint32_t)column(q, 11);
     copy_text(t->root.name, text_column(q, 12));
     copy_text(t->root.service, text_column(q, 13));
 }
@@ -134,7 +134,7 @@ static int put_sums(struct store *s, int64_t row, const struct sums *t, struct d
                                (int64_t)t->bytes,
                                t->is_cut,
                                t->is_failed,
-                               t->root.is_marked};
+                               t->root.rank};
     int at = 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sqlite3_bind_int64(q, ++at, numbers[i]);

@@ -1,16 +1,25 @@
 #!/bin/sh
-# The demo: a daemon, a real Python web service, a few hundred requests, and the answer to "why was this one slow?".
-# Installs what is missing, builds, runs for about half a minute, leaves its store and pages in build/demo.
+# The demo: a daemon, three services of one application (a gateway in Node.js, an order service in Java, pricing in Python), a few
+# hundred requests, and the answer to "why was this one slow?": one flame graph over the three.
+#
+# The services mark their requests by Dovetail's own API. Installs what is missing, builds, runs for about half a minute, leaves its store and pages in build/demo.
 set -eu
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
+DEMO=$ROOT/integration/demo
+BUILD=$ROOT/build
+api=own
 . "$ROOT/integration/setup.sh"
-# shellcheck disable=SC2086 # a list of words
-setup_packages $BUILD_PACKAGES python3-aiohttp
+# shellcheck disable=SC2086,SC2046 # lists of words
+setup_packages $BUILD_PACKAGES python3-aiohttp $(setup_node_packages)
 setup_build
 
-WORK=$ROOT/build/demo
-PATH=$ROOT/build/bin:$PATH
-export PATH
+WORK=$BUILD/demo
+PATH=$BUILD/bin:$PATH
+PYTHON=/usr/bin/python3
+NODE_PATH=$DEMO/$api
+PYTHONPATH=$DEMO/$api
+CLASSPATH=$BUILD/lib/java/dovetail.jar
+export PATH NODE_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 rm -rf "$WORK"
 mkdir -p "$WORK"
 chmod 700 "$WORK"
@@ -19,12 +28,17 @@ RUN=$(mktemp -d)
 export DOVETAIL_SOCKET="$RUN/control.sock"
 STORE=$WORK/store
 
-daemon= service=
+daemon= services=
+stop_services()
+{
+    for pid in $services; do kill "$pid" 2>/dev/null || true; done
+    for pid in $services; do wait "$pid" 2>/dev/null || true; done
+    services=
+}
 finish()
 {
     trap - EXIT INT TERM
-    [ -z "$service" ] || kill "$service" 2>/dev/null || true
-    [ -z "$service" ] || wait "$service" 2>/dev/null || true
+    stop_services
     [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
     [ -z "$daemon" ] || wait "$daemon" 2>/dev/null || true
     rm -rf "$RUN"
@@ -41,7 +55,15 @@ say()
     fi
 }
 
-say "Starting the daemon and the pricing service"
+start() # SERVICE COMMAND...
+{
+    name=$1
+    shift
+    dovetail run --service "$name" -- "$@" >"$WORK/$name.log" 2>&1 &
+    services="$services $!"
+}
+
+say "Starting the daemon and the services: gateway (Node.js), orders (Java), pricing (Python)"
 dovetaild --store "$STORE" --socket "$DOVETAIL_SOCKET" 2>"$WORK/daemon.log" &
 daemon=$!
 tries=0
@@ -50,23 +72,25 @@ until [ -S "$DOVETAIL_SOCKET" ]; do
     kill -0 "$daemon" 2>/dev/null && [ $tries -lt 100 ] || { cat "$WORK/daemon.log" >&2; exit 1; }
     sleep 0.1
 done
-PORT=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-DOVETAIL_SERVICE=pricing dovetail run -- /usr/bin/python3 "$ROOT/integration/demo/pricing.py" "$WORK/orders.db" "$PORT" \
-    >"$WORK/service.log" 2>&1 &
-service=$!
-/usr/bin/python3 "$ROOT/integration/demo/load.py" "$PORT" 300
+javac -nowarn -d "$WORK/classes" -cp "$CLASSPATH" "$DEMO/Orders.java" "$DEMO/$api/Tracing.java"
+# shellcheck disable=SC2046 # three numbers
+set -- $("$PYTHON" -c 'import socket
+sockets = [socket.socket() for _ in range(3)]
+for s in sockets: s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+start pricing "$PYTHON" "$DEMO/pricing.py" "$WORK/prices.db" "$3"
+start orders java -cp "$CLASSPATH:$WORK/classes" Orders "$2" "$3"
+start gateway node "$DEMO/gateway.js" "$1" "$2"
+"$PYTHON" "$DEMO/load.py" 300 "$@" || { tail -n 20 "$WORK"/*.log >&2; exit 1; }
 
 sleep 1 # the last scopes come with the next flush
 say "How the profiler is doing: dovetail status"
 dovetail status
-kill "$service"
-wait "$service" 2>/dev/null || true
-service=
+stop_services
 
 say "The slowest requests: dovetail traces --slowest 5"
 dovetail traces --store "$STORE" --slowest 5
 SLOWEST=$(dovetail traces --store "$STORE" --slowest 1 --json |
-    /usr/bin/python3 -c 'import json, sys; print(json.loads(sys.stdin.readline())["trace_id"])')
+    "$PYTHON" -c 'import json, sys; print(json.loads(sys.stdin.readline())["trace_id"])')
 
 say "Where the slowest one spent its time: dovetail flame $(echo "$SLOWEST" | cut -c1-8)"
 dovetail flame "$(echo "$SLOWEST" | cut -c1-8)" --store "$STORE"

@@ -28,6 +28,20 @@ setup_missing()
     echo "${1%%|*}"
 }
 
+# Prints the packages that Node.js and its headers come from here: none where another Node.js brings its own.
+setup_node_packages()
+{
+    if ! command -v node >/dev/null 2>&1; then
+        echo nodejs libnode-dev
+        return
+    fi
+    prefix=$(dirname "$(dirname "$(readlink -f "$(command -v node)")")")
+    for dir in "$prefix/include/node" /usr/include/node /usr/include/nodejs/src; do
+        [ ! -f "$dir/node_api.h" ] || return 0
+    done
+    echo libnode-dev
+}
+
 setup_packages()
 {
     missing=
@@ -61,6 +75,7 @@ setup_packages()
         echo "setup: apt-get could not install$missing" >&2
         return 1
     }
+    setup_is_stale=1 # a build configured before may lack what these bring
 }
 
 setup_build()
@@ -68,7 +83,7 @@ setup_build()
     dir=${1:-$ROOT/build}
     [ $# -gt 0 ] && shift
     mkdir -p "$dir"
-    if [ ! -f "$dir/build.ninja" ] || [ $# -gt 0 ]; then
+    if [ ! -f "$dir/build.ninja" ] || [ $# -gt 0 ] || [ -n "${setup_is_stale:-}" ]; then
         cmake -S "$ROOT" -B "$dir" -G Ninja "$@" >"$dir/configure.log" 2>&1 || {
             tail -n 40 "$dir/configure.log" >&2
             echo "setup: cmake failed; all of it is in $dir/configure.log" >&2

@@ -54,6 +54,12 @@ struct dvt_chunk_scope {
     uint32_t first_label, n_labels; /* into labels */
     uint32_t first_link, n_links;   /* into links */
 };
+/* How good a root of its trace a scope is: one without parent, one entered from another process, neither. Among equals it is the
+ * one that began first. */
+static inline uint32_t dvt_chunk_root_rank(const struct dvt_chunk_scope *s)
+{
+    return s->flags & DVT_SCOPE_ROOT ? 2 : s->flags & DVT_SCOPE_REMOTE_PARENT ? 1 : 0;
+}
 struct dvt_chunk_sample {
     uint32_t thread, scope; /* the innermost scope */
     uint32_t stack;

@@ -67,7 +67,7 @@ enum { DVT_STORE_VERSION = 2, DVT_DIGEST_BYTES = 32 };
  * daemon/stats.h by name. labels.samples counts the trace's samples under scopes that carry the label (own,
  * or inherited from an enclosing scope or a parent span; a label with one value in the whole trace counts
  * for all of it), labels.near_samples those without that last rule. traces.failed: a scope has the label
- * "error", not empty, "false" or "0". traces.root_ns and root_marked say which scope is the root so far,
- * for the next part. */
+ * "error", not empty, "false" or "0". traces.root_ns and root_marked (dvt_chunk_root_rank) say which scope
+ * is the root so far, for the next part. */
 
 #endif

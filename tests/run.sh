@@ -18,8 +18,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-node_packages=
-command -v node >/dev/null 2>&1 || node_packages="nodejs npm libnode-dev"
+node_packages=$(setup_node_packages)
+command -v npm >/dev/null 2>&1 || node_packages="$node_packages npm"
 # shellcheck disable=SC2086 # lists of words
 setup_packages $BUILD_PACKAGES ${long:+clang libclang-rt-dev} python3-venv python3-pip python3-aiohttp maven $node_packages \
     "openjdk-17-jdk-headless|openjdk-21-jdk-headless|openjdk-25-jdk-headless"

@@ -222,6 +222,29 @@ static void test_the_roots_tag_shows_once_per_thread(void)
     fixture_store_free(s);
 }
 
+/* A process of the trace is told of first, then a part with the root, which began later there. */
+static void test_the_roots_tag_is_one_over_processes_and_parts(void)
+{
+    enum { N = 2 };
+    static const char *const names[N] = {"GET /orders", "GET /cart"}, *const services[N] = {"orders", "gateway"};
+    struct fixture *f[N];
+    for (uint32_t i = 0; i < N; i++) {
+        f[i] = fixture_new(ID_A, 1000000000 + i * 1000, 2000000000);
+        fixture_chunk(f[i])->part = i;
+        uint32_t t = fixture_thread(f[i], fixture_process(f[i], 10 + i, services[i]), 10 + i, "main");
+        uint32_t scope = fixture_scope(f[i], t, DVT_NONE, names[i], NULL);
+        fixture_chunk(f[i])->scopes[scope].flags = i ? DVT_SCOPE_ROOT : DVT_SCOPE_REMOTE_PARENT;
+        fixture_samples(f[i], t, scope, fixture_stack(f[i], "main@app.py:10"), 1 + i);
+    }
+    struct fixture_store *s = store_of(f, N);
+    struct filter one = {.trace = ID_A};
+    struct query_options o = {.by = QUERY_BY_TAG, .threads = true};
+    expect(fixture_store_dir(s), &one, &o, BY_CHUNKS,
+           "gateway;main;" ID_A "/0000000000000001/GET /cart;main 2\n"
+           "orders;main;" ID_A "/0000000000000001/GET /cart;main 1\n");
+    fixture_store_free(s);
+}
+
 static void test_filters_pick_samples_not_only_traces(void)
 {
     struct fixture_store *s = three();
@@ -486,6 +509,7 @@ static const struct check_case cases[] = {CASE(test_the_runtimes_own_frames_abov
                                           CASE(test_frames_of_the_shim_and_the_interpreter_are_the_runtimes),
                                           CASE(test_threads_of_one_name_are_told_apart_in_one_trace),
                                           CASE(test_the_roots_tag_shows_once_per_thread),
+                                          CASE(test_the_roots_tag_is_one_over_processes_and_parts),
                                           CASE(test_filters_pick_samples_not_only_traces),
                                           CASE(test_columns_say_what_chunks_say),
                                           CASE(test_a_trace_of_several_parts_keeps_its_labels),

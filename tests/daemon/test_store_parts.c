@@ -186,11 +186,16 @@ static void test_root_may_come_with_a_later_part(void)
     for (uint32_t i = 0; i < a->c.n_scopes; i++)
         a->c.scopes[i].flags = 0, a->c.scopes[i].name = dvt_str("part");
     b->c.scopes[1].flags = DVT_SCOPE_REMOTE_PARENT;
-    b->c.scopes[1].name = dvt_str("root");
-    b->c.scopes[0].flags = c->c.scopes[0].flags = 0;
+    b->c.scopes[1].name = dvt_str("local root");
+    b->c.scopes[0].flags = 0;
+    for (uint32_t i = 0; i < c->c.n_scopes; i++)
+        c->c.scopes[i].flags = 0;
+    c->c.scopes[1].flags = DVT_SCOPE_ROOT;
+    c->c.scopes[1].name = dvt_str("root");
     append(a);
     CU_ASSERT_EQUAL(number("SELECT root_name = 'part' FROM traces"), 1);
     append(b);
+    CU_ASSERT_EQUAL(number("SELECT root_name = 'local root' FROM traces"), 1);
     append(c);
     CU_ASSERT_EQUAL(number("SELECT root_name = 'root' FROM traces"), 1);
     made_free(a);

@@ -17,9 +17,11 @@ enum {
     LARGE_RING_THREADS = 512, /* 34 MiB */
     ROOMY_RING_THREADS = 64,  /* twice that: a reader kept off the CPU for 100 ms loses nothing */
     FP_RING_PAGES = 2,        /* 4 samples of 127 frames */
+    FP_RECORD_BYTES = 2048,
+    LEAF_RECORD_BYTES = 64,
     LEAF_RING_PAGES = 1,
     HOLD_SAMPLES = 4,
-    FAST_RING_THREADS = 16,   /* above 100 Hz: large enough for 100 ms at any rate */
+    FAST_RING_THREADS = 16,   /* 250 ms: a reader that wakes rarely; 100 ms at 1 kHz */
     FAST_RING_BYTES = 1 << 20,
     CAP_BIT_IPC_LOCK = 14,
 };
@@ -64,11 +66,15 @@ void perf_budget_read(struct perf_budget *b)
         b->limit_bytes += lim.rlim_cur;
 }
 
+static uint32_t dwarf_record_bytes(uint32_t stack_bytes)
+{
+    return stack_bytes + 1024; /* registers, a kernel chain of about 100 frames */
+}
+
 static uint32_t dwarf_pages(uint32_t stack_bytes, uint32_t page_bytes)
 {
-    uint32_t record = stack_bytes + 1024; /* registers, a kernel chain of about 100 frames */
     uint32_t pages = 1;
-    while (pages * page_bytes < record * HOLD_SAMPLES)
+    while (pages * page_bytes < dwarf_record_bytes(stack_bytes) * HOLD_SAMPLES)
         pages *= 2;
     return pages;
 }
@@ -76,7 +82,7 @@ static uint32_t dwarf_pages(uint32_t stack_bytes, uint32_t page_bytes)
 /* The large ring of one of the first threads. */
 static uint32_t roomy_pages(const struct perf_budget *b, uint32_t pages, uint32_t stack_bytes, uint32_t page_bytes)
 {
-    uint64_t want = (uint64_t)(stack_bytes + 1024) * (b->hz / 10);
+    uint64_t want = (uint64_t)dwarf_record_bytes(stack_bytes) * (b->hz / 4);
     pages *= 2;
     while (b->n_threads < FAST_RING_THREADS && (uint64_t)pages * page_bytes < want && pages * page_bytes < FAST_RING_BYTES)
         pages *= 2;
@@ -106,4 +112,12 @@ struct perf_plan perf_budget_plan(const struct perf_budget *b, enum perf_native 
     if (fits(b, LEAF_RING_PAGES, page_bytes, b->limit_bytes))
         return (struct perf_plan){LEAF_RING_PAGES, PERF_NATIVE_LEAF};
     return (struct perf_plan){0, PERF_NATIVE_LEAF};
+}
+
+uint32_t perf_plan_holds(const struct perf_plan *plan, uint32_t stack_bytes, uint32_t page_bytes)
+{
+    uint32_t record = plan->native == PERF_NATIVE_DWARF ? dwarf_record_bytes(stack_bytes)
+                      : plan->native == PERF_NATIVE_FP  ? FP_RECORD_BYTES
+                                                        : LEAF_RECORD_BYTES;
+    return plan->data_pages * page_bytes / record;
 }

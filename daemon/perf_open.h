@@ -87,5 +87,7 @@ void perf_budget_read(struct perf_budget *b);
 /* The plan for one more thread. Pure. */
 struct perf_plan perf_budget_plan(const struct perf_budget *b, enum perf_native native, uint32_t stack_bytes,
                                   uint32_t page_bytes);
+/* How many samples at least its ring holds. Pure. */
+uint32_t perf_plan_holds(const struct perf_plan *plan, uint32_t stack_bytes, uint32_t page_bytes);
 
 #endif

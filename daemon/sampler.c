@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { BUCKETS = 4096, BATCH = 64, DRAIN_MIN_MS = 2, DRAIN_MAX_MS = 25 };
+enum { BUCKETS = 4096, BATCH = 64, DRAIN_MIN_MS = 2, DRAIN_MAX_MS = 100 };
 
 struct armed {
     struct armed *next;             /* in its bucket */
@@ -27,6 +27,7 @@ struct armed {
     int fd;
     struct perf_ring ring;
     struct perf_layout layout;
+    uint32_t holds;                 /* samples */
     uint64_t told_head;             /* of the last progress */
     uint64_t lost, told_lost;       /* records the kernel could not write */
 };
@@ -37,6 +38,7 @@ struct sampler {
     struct armed *all;
     struct perf_budget budget;
     struct loop_timer *timer;
+    uint32_t drain_ms;
     uint32_t page_bytes;
     char note[240];
     uint8_t scratch[PERF_RING_SCRATCH];
@@ -237,6 +239,7 @@ static int open_planned(struct sampler *s, struct armed *a, struct perf_plan pla
         return r == DVT_EPERM ? DVT_ELIMIT : r;
     }
     a->layout = perf_source_layout(s->c.source, plan.native);
+    a->holds = perf_plan_holds(&plan, s->c.stack_bytes, s->page_bytes);
     return 0;
 }
 
@@ -275,11 +278,15 @@ static int announce(struct sampler *s, const struct armed *a, const struct proce
     return dvt_fail(err, DVT_ENOMEM, 0, "no memory for a thread");
 }
 
-/* The smallest rings hold 4 samples (perf_budget): looked at after 2.5. */
-static uint32_t drain_ms(const struct sampler *s)
+/* Wakes are what reading costs: as few as the fullest ring allows, at 2 fifths of what it holds. */
+static void keep_up_with(struct sampler *s, const struct armed *a)
 {
-    uint32_t hz = perf_source_info(s->c.source)->hz, ms = hz ? 2500 / hz : DRAIN_MAX_MS;
-    return ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms;
+    uint32_t hz = perf_source_info(s->c.source)->hz, ms = a->holds * 400 / (hz ? hz : 1);
+    ms = ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms;
+    if (s->budget.n_threads > 0 && s->drain_ms <= ms)
+        return;
+    s->drain_ms = ms;
+    loop_timer_set(s->timer, ms);
 }
 
 static void adopt(struct sampler *s, struct armed *a, struct process *proc)
@@ -287,8 +294,8 @@ static void adopt(struct sampler *s, struct armed *a, struct process *proc)
     a->proc = process_ref(proc);
     link_armed(s, a);
     s->budget.used_bytes += a->ring.map_bytes;
-    if (s->budget.n_threads++ == 0)
-        loop_timer_set(s->timer, drain_ms(s));
+    keep_up_with(s, a);
+    s->budget.n_threads++;
     edge_count(proc->edge.threads_armed, 1);
 }
 

@@ -6,7 +6,6 @@
 DOVETAIL_BUILD names the build folder (default ../../build).
 """
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -48,22 +47,58 @@ def daemon():
         shutil.rmtree(folder)
 
 
-def one_run(command, folder):
-    """(Microseconds taken from the program in short gaps, CPU seconds of all other processes) of one run."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = next(line for line in out.splitlines() if line.startswith("gaps")).split()
-    shutil.rmtree(f"{folder}/store", ignore_errors=True)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return float(words[3]), used - float(words[10]) / 1e6
+def task_ns(path):
+    with open(f"{path}/schedstat") as f:
+        return int(f.read().split()[0])
+
+
+def cpu_around(program):
+    """ns of CPU time of all processes from `program`'s upwards and beside it (below this one), but its main thread."""
+    parents, total, ours = {}, 0, {os.getpid()}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                parents[int(pid)] = int(f.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            pass  # it has ended
+    for pid in sorted(parents):
+        above = pid
+        while above and above not in ours:
+            above = parents.get(above, 0)
+        if above and pid != os.getpid():
+            ours.add(pid)
+            total += sum(task_ns(f"/proc/{pid}/task/{t}") for t in os.listdir(f"/proc/{pid}/task") if int(t) != program)
+    return total
+
+
+def child_called(name, root):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == name and int(pid) >= root:
+                    return int(pid)
+        except OSError:
+            pass
+    raise SystemExit(f"no {name} is running")
+
+
+def one_run(command, seconds):
+    """Microseconds a second (taken from the program in short gaps, CPU of all that is not its main thread)."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as p:
+        while p.stdout.readline() != "begin\n":
+            pass
+        program = child_called("gaps", p.pid)
+        before = cpu_around(program)
+        words = p.stdout.readline().split()
+        own = cpu_around(program) - before
+        p.communicate("\n")
+    return float(words[3]) / seconds, own / 1e3 / seconds
 
 
 def perf():
-    """The program's loss is what lies in the gaps of a thread that does nothing but look for them, beyond those of a bare run:
-    its CPU time varies here by far more than either profiler costs. The profiler's own CPU is that of a long run less that of a
-    short one: the start is not sampling."""
-    folder, short, long = tempfile.mkdtemp(), 1, 5
+    """What lies in the gaps of a thread that does nothing but look for them, beyond those of a bare run (its CPU time varies here
+    by far more than either profiler costs), and the CPU time of everything else. Nothing of start and end is in it."""
+    folder, seconds = tempfile.mkdtemp(), 5
     record = ["perf", "record", "-q", "-k", "mono", "-e", "cpu-clock", "-F", "99", "-o", f"{folder}/perf.data"]
     kinds = {
         "bare": [],
@@ -75,16 +110,15 @@ def perf():
     lost, own = {k: [] for k in kinds}, {k: [] for k in kinds}
     for _ in range(int(os.environ.get("ROUNDS", "9"))):
         for kind, prefix in kinds.items():
-            gaps_short, cpu_short = one_run([*prefix, f"{BUILD}/bench/gaps", str(short)], folder)
-            gaps_long, cpu_long = one_run([*prefix, f"{BUILD}/bench/gaps", str(long)], folder)
-            lost[kind].append((gaps_long - gaps_short) / (long - short))
-            own[kind].append(1e6 * (cpu_long - cpu_short) / (long - short))
+            taken, cpu = one_run([*prefix, f"{BUILD}/bench/gaps", str(seconds)], seconds)
+            shutil.rmtree(f"{folder}/store", ignore_errors=True)
+            lost[kind].append(taken)
+            own[kind].append(cpu)
     shutil.rmtree(folder)
-    bare_lost, bare_own = statistics.median(lost["bare"]), statistics.median(own["bare"])
+    bare_lost = statistics.median(lost["bare"])
     costs = {}
     for kind in kinds:
-        # Own: everything but the program, which is on its CPU all the time, bare or not.
-        inside, outside = statistics.median(lost[kind]) - bare_lost, max(0.0, statistics.median(own[kind]) - bare_own)
+        inside, outside = statistics.median(lost[kind]) - bare_lost, statistics.median(own[kind])
         costs[kind] = inside + outside
         spread = statistics.quantiles(lost[kind], n=4)
         print(f"{kind:44s} takes {inside:7.0f} us/s from the program [{spread[0] - bare_lost:.0f}, {spread[2] - bare_lost:.0f}]"

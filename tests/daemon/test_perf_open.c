@@ -137,6 +137,7 @@ static void test_budget_of_a_high_rate_holds_a_tenth_of_a_second(void)
     struct perf_budget b = {.unlimited = true, .hz = 999};
     struct perf_plan p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
     CU_ASSERT_TRUE(p.data_pages * 4096 >= 99 * (8192 + 1024) && p.data_pages * 4096 <= 1 << 20);
+    CU_ASSERT_TRUE(perf_plan_holds(&p, 8192, 4096) >= 99);
     b.n_threads = 16;
     p = perf_budget_plan(&b, PERF_NATIVE_DWARF, 8192, 4096);
     CU_ASSERT_EQUAL(p.data_pages, 32);
@@ -170,6 +171,7 @@ static void test_budget_ring_holds_four_samples(void)
         CU_ASSERT_EQUAL(p.native, PERF_NATIVE_DWARF);
         CU_ASSERT_TRUE(p.data_pages * 4096 >= 4 * stack);
         CU_ASSERT_EQUAL(p.data_pages & (p.data_pages - 1), 0);
+        CU_ASSERT_TRUE(perf_plan_holds(&p, stack, 4096) >= 4);
     }
 }
 

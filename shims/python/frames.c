@@ -101,7 +101,10 @@ enum dvt_py_frame_is dvt_py_frames_read(uintptr_t frame, struct dvt_py_frame *re
     if (ret->is_entry)
         return DVT_PY_FRAME_SKIP;
 #else
-    ret->is_entry = u.f.is_entry;
+    uint8_t entry = u.bytes[offsetof(raw_frame, is_entry)]; /* not yet known to be a frame: any byte may be there */
+    if (entry > 1)
+        return DVT_PY_FRAME_BAD;
+    ret->is_entry = entry;
 #endif
     ret->code = (uintptr_t)u.f.f_code;
     return set_offset(ret, (uintptr_t)u.f.prev_instr) ? DVT_PY_FRAME_OK : DVT_PY_FRAME_BAD;

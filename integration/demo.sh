@@ -2,15 +2,23 @@
 # The demo: a daemon, three services of one application (a gateway in Node.js, an order service in Java, pricing in Python), a few
 # hundred requests, and the answer to "why was this one slow?": one flame graph over the three.
 #
-# The services mark their requests by Dovetail's own API. Installs what is missing, builds, runs for about half a minute, leaves its store and pages in build/demo.
+#   sh integration/demo.sh            the services mark their requests by Dovetail's own API: needs Debian packages alone
+#   sh integration/demo.sh --otel     by the OpenTelemetry SDKs of npm, Maven Central and PyPI; they know nothing of Dovetail
+#
+# Installs what is missing, builds, runs for about half a minute, leaves its store and pages in build/demo. DEMO_REQUESTS: how many, if
+# not 300; every fortieth is slow.
 set -eu
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 DEMO=$ROOT/integration/demo
 BUILD=$ROOT/build
-api=own
+case ${1:-} in
+'') api=own packages= ;;
+--otel) api=otel packages="python3-venv maven $(command -v npm >/dev/null 2>&1 || echo npm)" ;;
+*) echo "usage: sh integration/demo.sh [--otel]" >&2 && exit 2 ;;
+esac
 . "$ROOT/integration/setup.sh"
 # shellcheck disable=SC2086,SC2046 # lists of words
-setup_packages $BUILD_PACKAGES python3-aiohttp $(setup_node_packages)
+setup_packages $BUILD_PACKAGES python3-aiohttp $(setup_node_packages) $packages
 setup_build
 
 WORK=$BUILD/demo
@@ -20,6 +28,14 @@ NODE_PATH=$DEMO/$api
 PYTHONPATH=$DEMO/$api
 CLASSPATH=$BUILD/lib/java/dovetail.jar
 export PATH NODE_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+if [ $api = otel ]; then
+    . "$DEMO/otel/fetch.sh"
+    fetch_otel "$DEMO/otel" "$BUILD/demo-otel"
+    PYTHON=$OTEL/venv/bin/python3
+    NODE_PATH=$NODE_PATH:$OTEL/node_modules
+    CLASSPATH=$OTEL/java/*
+    export DOVETAIL_BAGGAGE=tenant
+fi
 rm -rf "$WORK"
 mkdir -p "$WORK"
 chmod 700 "$WORK"
@@ -80,7 +96,7 @@ for s in sockets: s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 start pricing "$PYTHON" "$DEMO/pricing.py" "$WORK/prices.db" "$3"
 start orders java -cp "$CLASSPATH:$WORK/classes" Orders "$2" "$3"
 start gateway node "$DEMO/gateway.js" "$1" "$2"
-"$PYTHON" "$DEMO/load.py" 300 "$@" || { tail -n 20 "$WORK"/*.log >&2; exit 1; }
+"$PYTHON" "$DEMO/load.py" "${DEMO_REQUESTS:-300}" "$@" || { tail -n 20 "$WORK"/*.log >&2; exit 1; }
 
 sleep 1 # the last scopes come with the next flush
 say "How the profiler is doing: dovetail status"

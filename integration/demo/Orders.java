@@ -27,7 +27,7 @@ import java.util.stream.IntStream;
  *     GET /orders?tenant=acme     JSON
  *     GET /health                 "ok"
  *
- * One thread asks the pricing service while another finds the depots.
+ * One thread asks the pricing service while another finds the depots. Tracing is the one class that differs between own/ and otel/.
  */
 final class Orders {
     record Order(int id, int article, int quantity, int months, double latitude, double longitude) {}

@@ -5,7 +5,7 @@
  *     GET /quote?tenant=acme     CSV; the header "traceparent" names the request's trace
  *     GET /health                "ok"
  *
- * It is where a request's trace begins and its tenant is known.
+ * It is where a request's trace begins and its tenant is known. `tracing` is the one module that differs between own/ and otel/.
  */
 'use strict';
 

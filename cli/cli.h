@@ -28,8 +28,8 @@ struct command {
     int (*run)(struct args *args);
 };
 
-extern const struct command cmd_run, cmd_status, cmd_traces, cmd_trace, cmd_flame, cmd_tags, cmd_verify,
-    cmd_doctor;
+extern const struct command cmd_run, cmd_attach, cmd_detach, cmd_status, cmd_traces, cmd_trace, cmd_flame,
+    cmd_tags, cmd_verify, cmd_doctor;
 
 /* --help and --color, known to all. */
 extern const struct args_option cli_options[];

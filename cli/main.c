@@ -7,8 +7,9 @@
 #include <signal.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&cmd_run,   &cmd_status, &cmd_traces, &cmd_trace,
-                                                 &cmd_flame, &cmd_tags,   &cmd_verify, &cmd_doctor};
+static const struct command *const commands[] = {&cmd_run,    &cmd_attach, &cmd_detach, &cmd_status,
+                                                 &cmd_traces, &cmd_trace,  &cmd_flame,  &cmd_tags,
+                                                 &cmd_verify, &cmd_doctor};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *out)
@@ -25,6 +26,7 @@ static void print_usage(FILE *out)
           "  --version                   (alone)\n"
           "\nexamples:\n"
           "  dovetail run -- python app.py          profile a program, then a summary\n"
+          "  dovetail attach --duration 60s 4711    the same for one that runs\n"
           "  dovetail traces                        the slowest traces\n"
           "  dovetail flame 4bf92f35                one trace's flame graph; any unique prefix of its id\n"
           "  dovetail flame --label tenant=acme     one tenant's, over all its traces\n"

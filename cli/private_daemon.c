@@ -159,6 +159,34 @@ int private_daemon_start(struct private_daemon *d, const struct private_daemon_o
     return rc;
 }
 
+static int open_to(const struct private_daemon *d, gid_t gid)
+{
+    char data[112];
+    snprintf(data, sizeof data, "%s.data", d->socket);
+    return chown(d->socket, (uid_t)-1, gid) || chmod(d->socket, 0660) || chown(data, (uid_t)-1, gid) ||
+                   chmod(data, 0660) || chown(d->folder, (uid_t)-1, gid) || chmod(d->folder, 0710)
+               ? -1
+               : 0;
+}
+
+int private_daemon_admit(struct private_daemon *d, uid_t uid, gid_t gid, struct dvt_err *err)
+{
+    if (uid == geteuid() || uid == 0 || (d->is_open && d->group == gid)) {
+        return 0;
+    }
+    if (d->is_open) {
+        return dvt_fail(err, DVT_EPERM, 0,
+                        "a private daemon serves one other group only: start dovetaild with --socket-group");
+    }
+    if (open_to(d, gid)) {
+        return dvt_fail(err, DVT_EPERM, errno, "its user cannot be let in at %s: %s", d->folder,
+                        strerror(errno));
+    }
+    d->is_open = true;
+    d->group = gid;
+    return 0;
+}
+
 static void end_process(struct private_daemon *d)
 {
     int status;

@@ -4,6 +4,7 @@
  *
  *     socket=PATH  service=NAME    as of struct dvt_options
  *     stop                         to one that runs: says goodbye; what is patched stays and does nothing
+ *     report                       changes nothing: Agent_OnAttach returns enum dvt_agent_report
  *
  * An agent that cannot start leaves the JVM as it is: Agent_OnLoad always succeeds.
  */
@@ -18,6 +19,7 @@
 #include "stacks.h"
 #include "virtual.h"
 #include "../core/runtime.h"
+#include "../../proto/agent_report.h"
 
 enum { STOP_MS = 500, MAX_OPTIONS = 1024, LINK_TRIES = 400, LINK_WAIT_US = 5000 };
 
@@ -28,7 +30,7 @@ static jvmtiEnv *jvmti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
 static char text[MAX_OPTIONS];                           /* what options points into */
 static struct dvt_options options;
-static bool is_stop_asked, is_live;
+static bool is_stop_asked, is_live, is_hooked;
 
 static const jvmtiEvent load_events[] = {JVMTI_EVENT_VM_INIT, JVMTI_EVENT_VM_DEATH};
 static const jvmtiEvent live_events[] = {JVMTI_EVENT_CLASS_FILE_LOAD_HOOK};
@@ -120,6 +122,7 @@ static bool hook(JNIEnv *env)
         return false;
     if (set_events(jvmti, JVMTI_ENABLE, live_events, sizeof live_events / sizeof *live_events) == 0)
         dvt_jvm_hooks_retransform(jvmti, env);
+    is_hooked = true;
     return true;
 }
 
@@ -127,12 +130,18 @@ static void stop(void)
 {
     if (!is_live)
         return;
-    is_live = false;
+    is_live = is_hooked = false;
     dvt_jvm_natives_stop();
-    dvt_jvm_virtual_stop();
     (void)set_events(jvmti, JVMTI_DISABLE, live_events, sizeof live_events / sizeof *live_events); /* no harm if on */
-    dvt_jvm_stacks_stop();
     dvt_stop(STOP_MS);
+    dvt_jvm_virtual_stop(); /* now that nothing is sampled: a scope that does not follow its thread would be another's */
+    dvt_jvm_stacks_stop();
+}
+
+static jint report(void)
+{
+    return DVT_REPORT | dvt_jvm_hooks_found() | (is_live ? DVT_REPORT_LIVE : 0) | (is_hooked ? DVT_REPORT_HOOKED : 0) |
+           (runtime.walk ? DVT_REPORT_STACKS : 0);
 }
 
 /* ---- events ---- */
@@ -227,24 +236,31 @@ static int start_hooking(JNIEnv *env)
 }
 
 /* Also the second time and later, of an agent that is there. */
-static int attach(JavaVM *vm, const char *given)
+static jint attach(JavaVM *vm, const char *given)
 {
     JNIEnv *env;
+    if (given && strcmp(given, "report") == 0)
+        return report();
     read_options(given);
     if (is_stop_asked) {
         stop();
-        return 0;
+        return JNI_OK;
     }
     if (is_off() || (*vm)->GetEnv(vm, (void **)&env, JNI_VERSION_10) != JNI_OK || open_jvmti(vm) != 0)
-        return -1;
-    return start(env) == 0 ? start_hooking(env) : -1;
+        return JNI_ERR;
+    if (start(env) != 0)
+        return JNI_ERR;
+    if (start_hooking(env) == 0)
+        return JNI_OK;
+    stop();
+    return JNI_ERR;
 }
 
 JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *given, void *reserved)
 {
     (void)reserved;
     pthread_mutex_lock(&lock);
-    int rc = attach(vm, given);
+    jint rc = attach(vm, given);
     pthread_mutex_unlock(&lock);
-    return rc == 0 ? JNI_OK : JNI_ERR;
+    return rc;
 }

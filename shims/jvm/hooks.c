@@ -1,20 +1,36 @@
 /* hooks: see hooks.h. A class that cannot be patched stays as it is: then its tracer's scopes are not seen. */
 #include "hooks.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "helper.h"
 #include "patch.h"
 #include "relocate.h"
+#include "stacks.h"
+#include "../../proto/agent_report.h"
 
 enum { MANY_CLASSES = 65536 };
 
 static const struct dvt_jvm_tracer tracers[] = {
-    {"io/opentelemetry/context/ThreadLocalContextStorage", "attach", "io/opentelemetry/context/DovetailOtel"},
+    {"io/opentelemetry/context/ThreadLocalContextStorage", "attach", "io/opentelemetry/context/DovetailOtel",
+     DVT_REPORT_OTEL},
     {DVT_JVM_SHADED "io/opentelemetry/context/ThreadLocalContextStorage", "attach",
-     DVT_JVM_SHADED "io/opentelemetry/context/DovetailOtel"},
-    {"brave/propagation/ThreadLocalCurrentTraceContext", "newScope", "brave/propagation/DovetailBrave"},
+     DVT_JVM_SHADED "io/opentelemetry/context/DovetailOtel", DVT_REPORT_OTEL_AGENT},
+    {"brave/propagation/ThreadLocalCurrentTraceContext", "newScope", "brave/propagation/DovetailBrave", DVT_REPORT_BRAVE},
 };
+
+static _Atomic int found; /* enum dvt_agent_report */
+
+int dvt_jvm_hooks_found(void)
+{
+    return atomic_load_explicit(&found, memory_order_relaxed);
+}
+
+static void note(int what)
+{
+    atomic_fetch_or_explicit(&found, what, memory_order_relaxed);
+}
 
 const struct dvt_jvm_tracer *dvt_jvm_hooks_tracer(const char *class)
 {
@@ -33,7 +49,9 @@ void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefine
     const struct dvt_jvm_tracer *t = name ? dvt_jvm_hooks_tracer(name) : NULL;
     unsigned char *out;
     size_t out_n;
-    (void)redefined, (void)domain;
+    (void)domain;
+    if (redefined) /* its methods' line tables may change, at addresses that stay */
+        dvt_jvm_stacks_classes_changed();
     if (!t || n < 0 || !dvt_jvm_helper_is_ready() || !dvt_jvm_helper_beside(ti, env, loader, t->source) ||
         (*ti)->Allocate(ti, (jlong)n + DVT_JVM_PATCH_EXTRA, &out) != JVMTI_ERROR_NONE)
         return;
@@ -41,6 +59,7 @@ void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefine
     if (dvt_jvm_patch(bytes, (size_t)n, &how, out, &out_n) > 0) {
         *ret_n = (jint)out_n;
         *ret_bytes = out;
+        note(t->report);
     } else {
         (*ti)->Deallocate(ti, out);
     }
@@ -50,10 +69,12 @@ void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefine
 static void tell_api(JNIEnv *env, jclass class)
 {
     jfieldID live = (*env)->GetStaticFieldID(env, class, "live", "Z");
-    if (live)
+    if (live) {
         (*env)->SetStaticBooleanField(env, class, live, JNI_TRUE);
-    else
+        note(DVT_REPORT_API);
+    } else {
         (*env)->ExceptionClear(env); /* another class of that name */
+    }
 }
 
 /* "La/b/C;" */

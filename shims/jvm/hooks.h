@@ -12,10 +12,14 @@ struct dvt_jvm_tracer {
     const char *class;  /* that has the ThreadLocal; its inner classes are patched as well */
     const char *enters; /* the method that enters a context */
     const char *source; /* the DovetailSource for its contexts, whose static methods it then calls */
+    int report;         /* enum dvt_agent_report */
 };
 
 /* The tracer that this class (a/b/C) belongs to, or NULL. */
 const struct dvt_jvm_tracer *dvt_jvm_hooks_tracer(const char *class);
+
+/* What has been patched so far, of enum dvt_agent_report. */
+int dvt_jvm_hooks_found(void);
 
 /* JVMTI's event. Any thread. */
 void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefined, jobject loader, const char *name,

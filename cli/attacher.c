@@ -1,0 +1,126 @@
+/* attacher: see attacher.h. Of runtimes that cannot be attached to it says what to do instead. */
+#include "attacher.h"
+#include "alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has(const struct target *t, const char *library)
+{
+    char *path = target_mapped(t, library);
+    free(path);
+    return path != NULL;
+}
+
+static bool program_begins(const struct target *t, const char *name)
+{
+    char *program = target_program(t);
+    bool same = strncmp(program, name, strlen(name)) == 0;
+    free(program);
+    return same;
+}
+
+static bool is_openj9(const struct target *t)
+{
+    return has(t, "libj9vm");
+}
+
+static bool is_python(const struct target *t)
+{
+    return has(t, "libpython3") || program_begins(t, "python");
+}
+
+static bool is_node(const struct target *t)
+{
+    return has(t, "libnode.so") || program_begins(t, "node");
+}
+
+static bool is_c(const struct target *t)
+{
+    return has(t, "libdovetail.so");
+}
+
+static bool is_any(const struct target *t)
+{
+    (void)t;
+    return true;
+}
+
+static void describe(const struct target *t, char *out, size_t cap)
+{
+    char *program = target_program(t);
+    snprintf(out, cap, "%s %s", attacher_of(t)->runtime, program);
+    free(program);
+}
+
+static void describe_any(const struct target *t, char *out, size_t cap)
+{
+    char *program = target_program(t);
+    snprintf(out, cap, "%s", program);
+    free(program);
+}
+
+/* ---- those that are not attached to ---- */
+
+static int refuse_by_start(const struct target *t, struct dvt_err *err)
+{
+    return dvt_fail(err, DVT_ESTATE, 0,
+                    "%s cannot be attached to in this version: start it with dovetail run -- COMMAND",
+                    attacher_of(t)->runtime);
+}
+
+static int refuse_openj9(const struct target *t, struct dvt_err *err)
+{
+    (void)t;
+    return dvt_fail(err, DVT_ESTATE, 0, "OpenJ9 is not known, only HotSpot JVMs are");
+}
+
+static int refuse_c(const struct target *t, struct dvt_err *err)
+{
+    (void)t;
+    return dvt_fail(
+        err, DVT_ESTATE, 0,
+        "it uses libdovetail by itself: it reports to a daemon once it calls dvt_start, or dvt_wake");
+}
+
+static int refuse_any(const struct target *t, struct dvt_err *err)
+{
+    if (!t->maps) {
+        return dvt_fail(err, DVT_EPERM, 0,
+                        "its memory map cannot be read: run dovetail as its user, or as root");
+    }
+    return dvt_fail(err, DVT_ESTATE, 0, "it is no Java program, nor another runtime that is known");
+}
+
+static int no_attach(const struct target *t, const struct attach_options *o, struct attach_note *ret,
+                     struct dvt_err *err)
+{
+    (void)o, (void)ret;
+    return attacher_of(t)->check(t, err);
+}
+
+static int no_detach(const struct target *t, struct attach_note *ret, struct dvt_err *err)
+{
+    (void)t, (void)ret;
+    return dvt_fail(err, DVT_ENOENT, 0, "nothing was attached to it");
+}
+
+static const struct attacher openj9 = {"java (OpenJ9)", is_openj9, describe,
+                                       refuse_openj9,   no_attach, no_detach};
+static const struct attacher python = {"python", is_python, describe, refuse_by_start, no_attach, no_detach};
+static const struct attacher node = {"node", is_node, describe, refuse_by_start, no_attach, no_detach};
+static const struct attacher c_program = {"c", is_c, describe, refuse_c, no_attach, no_detach};
+static const struct attacher unknown = {"unknown", is_any, describe_any, refuse_any, no_attach, no_detach};
+
+/* In this order: a JVM may have Python in it, and each may have libdovetail. */
+static const struct attacher *const table[] = {&attacher_jvm, &openj9, &python, &node, &c_program, &unknown};
+
+const struct attacher *attacher_of(const struct target *t)
+{
+    size_t i = 0;
+    while (!table[i]->is_it(t)) {
+        i++;
+    }
+    return table[i];
+}

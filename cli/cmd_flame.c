@@ -42,7 +42,7 @@ static const struct args_option options[] = {
     {OPT_NO_THREADS, 0, "--no-threads", NULL, "none"},
     {OPT_NATIVE, 0, "--native", NULL, "keep the native frames of the interpreter and of Dovetail in it"},
     {OPT_FULL, 0, "--full", NULL,
-     "leave nothing out: --native, --min-share 0, each kernel frame on its line"},
+     "leave nothing out: --native, --min-share 0, each frame on its line"},
     {OPT_MIN_SHARE, 0, "--min-share", "PERCENT",
      "text: leave out what is smaller (default: so that 60 lines are enough)"},
     {OPT_DEPTH, 0, "--depth", "N", "text: at most N levels"},
@@ -255,14 +255,32 @@ static int write_jfr(struct catalog *c, const struct catalog_list *list, const c
     return sink_close(&sink, rc, err);
 }
 
-static void describe(struct tree_meta *meta, const struct request *r, const struct catalog_list *list,
+static void add_service(void *ctx, struct dvt_str service)
+{
+    char **text = ctx, *safe = text_safe(service, 100);
+    char *joined = alloc_printf("%s%s%s", *text ? *text : "", *text ? ", " : "", safe);
+    free(safe);
+    free(*text);
+    *text = joined;
+}
+
+static char *services_of(struct catalog *c, const struct catalog_trace *one)
+{
+    char *text = NULL;
+    if (one) {
+        catalog_services(c, one, add_service, &text);
+    }
+    return text ? text : alloc_text("", 0);
+}
+
+static void describe(struct tree_meta *meta, struct catalog *c, const struct request *r, const struct catalog_list *list,
                      char *id, char **texts)
 {
     const struct catalog_trace *one = r->id ? &list->traces[0] : NULL;
     char *filter = filter_describe(&r->filter);
     texts[0] = text_safe(dvt_str(filter), 0);
     texts[1] = text_safe(dvt_str(one ? one->root_name : filter[0] ? filter : "all traces"), 200);
-    texts[2] = text_safe(dvt_str(one ? one->root_service : ""), 100);
+    texts[2] = services_of(c, one);
     meta->filter = texts[0];
     meta->title = texts[1];
     meta->service = texts[2];
@@ -291,7 +309,7 @@ static struct output_options output_options_of(const struct request *r)
     struct term term = to_stdout ? term_of(STDOUT_FILENO) : (struct term){0};
     return (struct output_options){.min_share = r->full && r->min_share < 0 ? 0 : r->min_share,
                                    .max_depth = (uint32_t)r->depth,
-                                   .folds_kernel = !r->native,
+                                   .folds = !r->native,
                                    .counts = r->samples,
                                    .colour = term.colour,
                                    .columns = term.columns};
@@ -345,7 +363,7 @@ static int render(struct catalog *c, const struct request *r, const struct catal
     char id[DVT_TRACE_HEX + 1], *texts[3];
     struct tree tree;
     struct tree_meta meta = {.opt = output_options_of(r)};
-    describe(&meta, r, list, id, texts);
+    describe(&meta, c, r, list, id, texts);
     tree_init(&tree);
     int rc = query(c, r, list, &tree, &meta, err);
     if (rc == 0) {

@@ -8,7 +8,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const n = data.depth.length, ROW = 20, PAD = 1;
 const KINDS = ["all", "service", "thread", "scope", "managed", "compiled", "inlined", "native", "kernel", "special"];
-const ROOT = 0, SCOPE = 3, MANAGED = 4, SPECIAL = 9;
+const ROOT = 0, SCOPE = 3, MANAGED = 4, INLINED = 6, NATIVE = 7, SPECIAL = 9;
 
 /* ---- the tree ---- */
 
@@ -118,7 +118,7 @@ function header() {
   const facts = element("dl", { className: "facts" });
   fact(facts, "trace", data.traceId, true);
   fact(facts, "traces", data.traceId ? "" : group(data.traces));
-  fact(facts, "service", data.service);
+  fact(facts, data.service.includes(", ") ? "services" : "service", data.service);
   fact(facts, data.traceId ? "lasted" : "lasted in all", duration(data.durationNs));
   fact(facts, "on CPU", data.counts ? "" : duration(data.onCpuNs));
   const waitNs = data.durationNs - data.onCpuNs - data.uncoveredNs; /* as out_text says it */
@@ -207,6 +207,15 @@ function shorten(s, most) {
   return points.length <= room ? points.join("") + tail : points.slice(0, Math.max(room - 1, 0)).join("") + "\u2026" + tail;
 }
 function fit(s, room) { return shorten(s, Math.floor(room / charWidth)); }
+/* What tells a function where its whole name has no room: no package, no namespace, no parameters. */
+function briefOf(i) {
+  const name = nameOf(i);
+  if (data.kind[i] !== NATIVE && data.kind[i] !== INLINED) return name.replace(/^(?:[a-z_]\w*\.)+(?=[A-Z])/, "");
+  let s = name.replaceAll("(anonymous namespace)::", ""), before;
+  if (!s.includes("::") || s.includes("operator")) return name;
+  do s = (before = s).replace(/<[^<>]*>|\([^()]*\)/g, ""); while (s !== before);
+  return /[^: ]*$/.exec(s.replace(/ (?:const|\[).*$/, ""))[0] || name;
+}
 function shortFile(i) {
   const f = text(data.file[i]) || (data.kind[i] === MANAGED ? text(data.module[i]) : "");
   return f && data.line[i] ? f.slice(f.lastIndexOf("/") + 1) + ":" + data.line[i] : "";
@@ -233,6 +242,7 @@ function drawBox(i, x, y, w, above) {
   if (room < 3 * charWidth) return;
   let name = nameOf(i);
   const few = tooFew(samples[i]) && data.depth[i] ? " ?" : "";
+  if ((name.length + few.length) * charWidth > room && data.kind[i] > SCOPE) name = briefOf(i);
   const label = fit(name + few, room);
   paint(isHit ? (dark.matches ? "#1b0a14" : "#ffffff") : ink.text, dimmed ? 0.6 : 1);
   context.fillText(label, left, y + 14);

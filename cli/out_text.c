@@ -4,6 +4,7 @@
  * stacks fit.
  */
 #include "alloc.h"
+#include "brief.h"
 #include "outline.h"
 #include "output.h"
 #include "text.h"
@@ -118,10 +119,20 @@ static size_t room_of(const struct view *v, size_t numbers, uint32_t level)
     return v->term.columns == 0 ? SIZE_MAX : v->term.columns > used + LEAST ? v->term.columns - used : LEAST;
 }
 
+/* A name as it is shown, at most max_columns wide (0: no bound). The caller frees. */
+static char *name_text(const struct view *v, struct dvt_str name, uint8_t frame_kind, size_t max_columns)
+{
+    bool is_compiled = frame_kind == DVT_FRAME_NATIVE || frame_kind == DVT_FRAME_INLINED;
+    char *brief = v->m->opt.folds && is_compiled ? brief_name(name) : NULL;
+    char *text = text_safe(brief ? dvt_str(brief) : name.n ? name : dvt_str("(unnamed)"), max_columns);
+    free(brief);
+    return text;
+}
+
 /* The name and, as far as it fits beside it, its place: whole, or without the module. */
 static void put_frame(const struct view *v, const struct place *place, size_t room, enum term_style style)
 {
-    char *name = text_safe(place->name.n ? place->name : dvt_str("(unnamed)"), room == SIZE_MAX ? 0 : room);
+    char *name = name_text(v, place->name, place->kind, room == SIZE_MAX ? 0 : room);
     size_t used = text_columns(name);
     fprintf(v->out, "%s%s%s", term_on(&v->term, style), name, term_off(&v->term, style));
     for (int brief = 0; brief < 2; brief++) {
@@ -136,16 +147,16 @@ static void put_frame(const struct view *v, const struct place *place, size_t ro
     free(name);
 }
 
-/* "[kernel] asm_exc_page_fault … do_anonymous_page" */
+/* "Thread._bootstrap … _WorkItem.run  thread.py:58" */
 static void put_chain(const struct view *v, const struct outline_line *line, size_t room)
 {
-    char *first = text_safe(v->t->nodes[line->node].name, 0),
-         *last = text_safe(v->t->nodes[line->last].name, 0);
-    char *text = alloc_printf("[kernel] %s … %s", first, last);
-    text_put(v->out, dvt_str(text), room == SIZE_MAX ? 0 : room);
-    fputc('\n', v->out);
-    free(first);
-    free(last);
+    const struct tree_node *first = &v->t->nodes[line->node], *last = &v->t->nodes[line->last];
+    char *begin = name_text(v, first->name, first->frame_kind, 0), *end = name_text(v, last->name, last->frame_kind, 0);
+    char *text = alloc_printf("%s … %s", begin, end);
+    struct place place = {dvt_str(text), last->module, last->file, last->line, DVT_FRAME_MANAGED, true};
+    put_frame(v, &place, room, TERM_DIM);
+    free(begin);
+    free(end);
     free(text);
 }
 
@@ -310,7 +321,7 @@ static int write_text(const struct tree *tree, const struct tree_meta *meta, FIL
     fprintf(out, "\n%s%6s  %-13s %7s %9s%s\n", term_on(&v.term, TERM_BOLD), "share", "95% interval",
             "samples", meta->weights_are_counts ? "events" : "time", term_off(&v.term, TERM_BOLD));
     outline_init(&v.outline, tree,
-                 &(struct outline_options){meta->opt.min_share, meta->opt.max_depth, meta->opt.folds_kernel});
+                 &(struct outline_options){meta->opt.min_share, meta->opt.max_depth, meta->opt.folds});
     put_tree(&v);
     if (v.all_samples) {
         put_hottest(&v);

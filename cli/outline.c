@@ -1,18 +1,21 @@
 /* outline: see outline.h. */
 #include "outline.h"
 #include "alloc.h"
+#include "library.h"
 
 #include "../proto/chunk.h"
 
 #include <stdlib.h>
 
-#define FOLD_BELOW 0.05 /* of all: heavier kernel frames are worth their lines */
+#define FOLD_BELOW 0.05    /* of all: heavier kernel frames are worth their lines */
+#define SERVICE_SHARE 0.01 /* of all: lighter services may be left out */
+enum { LIBRARY_CHAIN = 3 }; /* frames; fewer have a line each */
 
 struct walk {
     const struct tree *t;
     struct outline *o;
     uint32_t max_depth;
-    bool folds_kernel;
+    bool folds, chooses; /* chooses: the least share is not the user's */
 };
 
 /* What is below one node. */
@@ -26,6 +29,7 @@ struct open {
     uint32_t node, next; /* child to put next, or TREE_NONE */
     struct children children;
     uint32_t put, level;
+    uint64_t most; /* more samples than half of the service's: always shown */
 };
 
 static double share_of(const struct walk *w, const struct tree_node *n)
@@ -34,18 +38,27 @@ static double share_of(const struct walk *w, const struct tree_node *n)
     return all ? (double)n->total_ns / (double)all : 0;
 }
 
-static bool is_shown(const struct walk *w, const struct tree_node *n)
+static bool is_shown(const struct walk *w, const struct tree_node *n, uint64_t most)
 {
-    bool is_deep = w->max_depth && n->depth > w->max_depth;
-    return n->total_samples && !is_deep && share_of(w, n) >= w->o->min_share;
+    if (n->total_samples == 0 || (w->max_depth && n->depth > w->max_depth)) {
+        return false;
+    }
+    bool is_service = n->kind == TREE_SERVICE && share_of(w, n) >= SERVICE_SHARE;
+    return share_of(w, n) >= w->o->min_share || (w->chooses && (is_service || n->total_samples >= most));
 }
 
-static struct children count_children(const struct walk *w, uint32_t node)
+/* For what lies below the node. */
+static uint64_t most_below(const struct tree_node *n, uint64_t most)
+{
+    return n->kind == TREE_SERVICE ? n->total_samples / 2 + 1 : most;
+}
+
+static struct children count_children(const struct walk *w, uint32_t node, uint64_t most)
 {
     struct children c = {0};
     for (uint32_t i = w->t->nodes[node].first_child; i != TREE_NONE; i = w->t->nodes[i].next_sibling) {
         const struct tree_node *n = &w->t->nodes[i];
-        if (is_shown(w, n)) {
+        if (is_shown(w, n, most)) {
             c.shown++;
         } else if (n->total_samples) {
             c.hidden++;
@@ -62,18 +75,26 @@ static bool is_light_kernel(const struct walk *w, uint32_t node)
     return n->kind == TREE_FRAME && n->frame_kind == DVT_FRAME_KERNEL && share_of(w, n) < FOLD_BELOW;
 }
 
-/* The end of the chain of light kernel frames that begins at node, each the one line below the one before. */
-static uint32_t end_of_chain(const struct walk *w, uint32_t node)
+static bool are_of_one_chain(const struct walk *w, uint32_t node, uint32_t child)
 {
-    while (w->folds_kernel && is_light_kernel(w, node)) {
-        struct children c = count_children(w, node);
+    const struct tree_node *a = &w->t->nodes[node], *b = &w->t->nodes[child];
+    return (is_light_kernel(w, node) && is_light_kernel(w, child)) ||
+           (library_has(a) && library_has(b) && a->total_samples == b->total_samples);
+}
+
+/* The end of the chain that begins at node, each frame the one line below the one before. */
+static uint32_t end_of_chain(const struct walk *w, uint32_t node, uint64_t most)
+{
+    uint32_t first = node, n = 1;
+    for (; w->folds; n++) {
+        struct children c = count_children(w, node, most);
         uint32_t child = w->t->nodes[node].first_child; /* the heaviest: if one is shown, it is */
-        if (c.shown != 1 || c.hidden || !is_light_kernel(w, child)) {
+        if (c.shown != 1 || c.hidden || !are_of_one_chain(w, node, child)) {
             break;
         }
         node = child;
     }
-    return node;
+    return n < LIBRARY_CHAIN && !is_light_kernel(w, first) ? first : node;
 }
 
 static void put_line(struct walk *w, const struct outline_line *line)
@@ -82,9 +103,10 @@ static void put_line(struct walk *w, const struct outline_line *line)
     w->o->lines[w->o->n++] = *line;
 }
 
-static struct open open_node(struct walk *w, uint32_t node, uint32_t level)
+static struct open open_node(struct walk *w, uint32_t node, uint32_t level, uint64_t most)
 {
-    struct open open = {node, w->t->nodes[node].first_child, count_children(w, node), 0, level};
+    most = most_below(&w->t->nodes[node], most);
+    struct open open = {node, w->t->nodes[node].first_child, count_children(w, node, most), 0, level, most};
     w->o->hides = w->o->hides || open.children.hidden;
     return open;
 }
@@ -101,10 +123,11 @@ static uint32_t put_next(struct walk *w, struct open *open)
     while (open->next != TREE_NONE) {
         uint32_t node = open->next;
         open->next = w->t->nodes[node].next_sibling;
-        if (is_shown(w, &w->t->nodes[node])) {
+        const struct tree_node *n = &w->t->nodes[node];
+        if (is_shown(w, n, open->most)) {
             open->put++;
-            struct outline_line line = {
-                .node = node, .last = end_of_chain(w, node), .level = open->level, .stroke = stroke_of(open)};
+            struct outline_line line = {.node = node, .level = open->level, .stroke = stroke_of(open)};
+            line.last = end_of_chain(w, node, most_below(n, open->most));
             put_line(w, &line);
             return line.last;
         }
@@ -125,7 +148,7 @@ static void walk_tree(struct walk *w)
     w->o->n = 0;
     w->o->hides = false;
     alloc_grow(&opens, &cap, 1, sizeof *opens);
-    opens[0] = open_node(w, 0, 0);
+    opens[0] = open_node(w, 0, 0, UINT64_MAX);
     while (n > 0) {
         uint32_t node = put_next(w, &opens[n - 1]);
         if (node == TREE_NONE) {
@@ -133,8 +156,9 @@ static void walk_tree(struct walk *w)
             continue;
         }
         uint32_t level = opens[n - 1].level + (stroke_of(&opens[n - 1]) != OUTLINE_NONE);
+        uint64_t most = opens[n - 1].most;
         alloc_grow(&opens, &cap, n + 1, sizeof *opens);
-        opens[n++] = open_node(w, node, level);
+        opens[n++] = open_node(w, node, level, most);
     }
     free(opens);
 }
@@ -142,7 +166,7 @@ static void walk_tree(struct walk *w)
 void outline_init(struct outline *o, const struct tree *t, const struct outline_options *options)
 {
     static const double shares[] = {0.01, 0.02, 0.03, 0.05, 0.1, 0.2};
-    struct walk w = {t, o, options->max_depth, options->folds_kernel};
+    struct walk w = {t, o, options->max_depth, options->folds, options->min_share < 0};
     *o = (struct outline){.min_share = options->min_share};
     if (options->min_share >= 0) {
         walk_tree(&w);

@@ -2,8 +2,10 @@
  * outline: which lines a tree has as text. Pure: what is printed for each is out_text's.
  *
  * Left out is what lies under a share of all or below a depth; siblings that are left out beside shown ones
- * are one line with their sum. A chain of single kernel frames of little weight is one line, from the first
- * to the last: page faults go down ten frames for a sample.
+ * are one line with their sum. Where one service has most of the samples, the others are there still: each of 1% shows
+ * itself, and the way down to where the most of it goes.
+ * A chain of single frames is one line, from the first to the last, if they are the kernel's and of little weight (page
+ * faults go down ten frames for a sample), or three and more of a library, none of which has samples of its own.
  */
 #ifndef OUTLINE_H
 #define OUTLINE_H
@@ -13,7 +15,7 @@
 struct outline_options {
     double min_share; /* negative: the least of 1, 2, 3, 5, 10, 20% that leaves at most OUTLINE_LINES lines */
     uint32_t max_depth; /* 0: all */
-    bool folds_kernel;
+    bool folds;
 };
 enum { OUTLINE_LINES = 60 };
 

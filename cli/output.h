@@ -13,7 +13,7 @@ struct output_options {
     double min_share;   /* text: leave out what is below this share of all; negative: so that it fits
                            (outline.h) */
     uint32_t max_depth; /* text: levels shown; 0: all */
-    bool folds_kernel;  /* text: chains of light kernel frames are one line */
+    bool folds;  /* text: chains of kernel or library frames are one line */
     bool counts;        /* folded: samples instead of microseconds */
     bool colour;        /* text: escape sequences */
     size_t columns;     /* text: width to fit in; 0: none */
@@ -26,7 +26,7 @@ struct tree_meta {
     const char *trace_id; /* hex, or NULL for several traces */
     const char *filter;   /* as words, or "" */
     char event[192];      /* name of the sampled event, "" if mixed or unknown; safe */
-    const char *service;  /* of the root of one trace, else "" */
+    const char *service;  /* of one trace, else "": "gateway, orders" */
     bool has_event;       /* private to query: a chunk was seen */
     uint64_t n_traces;
     int64_t start_ns;                 /* UNIX, of the earliest */

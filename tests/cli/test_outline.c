@@ -43,7 +43,7 @@ static void test_a_chain_of_light_kernel_frames_is_one_line(void)
     struct tree t;
     struct outline o;
     make(&t);
-    outline_init(&o, &t, &(struct outline_options){.min_share = 0.02, .folds_kernel = true});
+    outline_init(&o, &t, &(struct outline_options){.min_share = 0.02, .folds = true});
     CU_ASSERT_EQUAL_FATAL(o.n, 4);
     CU_ASSERT_TRUE(is_named(&t, o.lines[1].node, "heavy"));
     CU_ASSERT_TRUE(is_named(&t, o.lines[2].node, "asm_exc_page_fault"));
@@ -63,8 +63,65 @@ static void test_heavy_kernel_frames_keep_their_lines(void)
     add(&t, add(&t, add(&t, 0, DVT_FRAME_MANAGED, "main", 94), DVT_FRAME_KERNEL, "a", 0), DVT_FRAME_KERNEL,
         "b", 6);
     tree_finish(&t);
-    outline_init(&o, &t, &(struct outline_options){.folds_kernel = true});
+    outline_init(&o, &t, &(struct outline_options){.folds = true});
     CU_ASSERT_EQUAL(o.n, 3);
+    outline_fini(&o);
+    tree_fini(&t);
+}
+
+/* run, work, call of a library with `self` samples in work; app's main and loop below. */
+static size_t lines_of_library_chain(uint64_t self, bool folds)
+{
+    struct tree t;
+    struct outline o;
+    tree_init(&t);
+    uint32_t node = add(&t, 0, DVT_FRAME_MANAGED, "java.run", 0);
+    node = add(&t, node, DVT_FRAME_MANAGED, "java.work", self);
+    node = add(&t, node, DVT_FRAME_MANAGED, "java.call", 0);
+    struct tree_key app = {TREE_FRAME, DVT_FRAME_MANAGED, dvt_str("main"), dvt_str("Shop.java"), dvt_str("")};
+    tree_add(&t, tree_child(&t, node, &app), 50000000, 50);
+    tree_finish(&t);
+    outline_init(&o, &t, &(struct outline_options){.folds = folds});
+    size_t n = o.n;
+    CU_ASSERT_TRUE(!folds || self || is_named(&t, o.lines[0].last, "java.call"));
+    outline_fini(&o);
+    tree_fini(&t);
+    return n;
+}
+
+static void test_a_chain_of_library_frames_is_one_line_unless_one_has_samples(void)
+{
+    CU_ASSERT_EQUAL(lines_of_library_chain(0, true), 2);
+    CU_ASSERT_EQUAL(lines_of_library_chain(5, true), 4);
+    CU_ASSERT_EQUAL(lines_of_library_chain(0, false), 4);
+}
+
+/* big: 60 functions of 1.5%; small: 8% in 5 functions, of which one has most; tiny: 0.5%. */
+static void test_a_service_of_few_samples_still_shows_where_most_of_it_goes(void)
+{
+    struct tree t;
+    struct outline o;
+    tree_init(&t);
+    static const char *const names[] = {"big", "small", "tiny"};
+    for (size_t s = 0; s < 3; s++) {
+        uint32_t service = tree_child(&t, 0, &(struct tree_key){.kind = TREE_SERVICE, .name = dvt_str(names[s])});
+        for (uint64_t i = 0; i < (s == 0 ? 60 : s == 1 ? 5 : 1); i++) {
+            char name[24];
+            snprintf(name, sizeof name, "%s_%d", names[s], (int)i);
+            add(&t, service, DVT_FRAME_MANAGED, name, s == 0 ? 15 : s == 1 ? (i ? 8 : 50) : 5);
+        }
+    }
+    tree_finish(&t);
+    outline_init(&o, &t, &(struct outline_options){.min_share = -1});
+    CU_ASSERT_EQUAL(o.min_share, 0.02);
+    bool most = false, least = false, tiny = false;
+    for (size_t i = 0; i < o.n; i++) {
+        most |= is_named(&t, o.lines[i].node, "small_0");
+        least |= is_named(&t, o.lines[i].node, "small_1");
+        tiny |= is_named(&t, o.lines[i].node, "tiny");
+    }
+    CU_ASSERT_TRUE(most);
+    CU_ASSERT_FALSE(least || tiny);
     outline_fini(&o);
     tree_fini(&t);
 }
@@ -74,7 +131,7 @@ static void test_hidden_siblings_are_one_line_with_their_sum(void)
     struct tree t;
     struct outline o;
     make(&t);
-    outline_init(&o, &t, &(struct outline_options){.min_share = 0.02, .folds_kernel = true});
+    outline_init(&o, &t, &(struct outline_options){.min_share = 0.02, .folds = true});
     const struct outline_line *last = &o.lines[o.n - 1];
     CU_ASSERT_EQUAL(last->n_hidden, 6);
     CU_ASSERT_EQUAL(last->hidden_samples, 6);
@@ -127,6 +184,8 @@ static void test_depth_is_a_bound(void)
 
 static const struct check_case cases[] = {
     CASE(test_a_chain_of_light_kernel_frames_is_one_line), CASE(test_heavy_kernel_frames_keep_their_lines),
+    CASE(test_a_chain_of_library_frames_is_one_line_unless_one_has_samples),
+    CASE(test_a_service_of_few_samples_still_shows_where_most_of_it_goes),
     CASE(test_hidden_siblings_are_one_line_with_their_sum),
     CASE(test_by_itself_it_leaves_out_what_60_lines_do_not_hold), CASE(test_depth_is_a_bound)};
 CHECK_MAIN("outline", cases)

@@ -114,14 +114,16 @@ NATIVE(jlong, Slot, here0)(JNIEnv *env, jclass self)
     return (jlong)(uintptr_t)dvt_rt_slot();
 }
 
-struct dvt_rt_open dvt_jvm_open_args(jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name)
+/* The trace is stored whole: core loads it whole, and a load that finds two stores in flight waits for both. */
+void dvt_jvm_open_args(jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name, struct dvt_rt_open *ret)
 {
-    struct dvt_rt_open a = {.flags = (uint32_t)flags, .name = (const struct dvt_name *)(uintptr_t)name};
-    memcpy(a.trace.b, &trace0, 8);
-    memcpy(a.trace.b + 8, &trace1, 8);
-    memcpy(a.span.b, &span, 8);
-    memcpy(a.parent_span.b, &parent, 8);
-    return a;
+    typedef jlong pair __attribute__((vector_size(16)));
+    const pair trace = {trace0, trace1};
+    memcpy(ret->trace.b, &trace, sizeof trace);
+    memcpy(ret->span.b, &span, sizeof span);
+    memcpy(ret->parent_span.b, &parent, sizeof parent);
+    ret->flags = (uint32_t)flags;
+    ret->name = (const struct dvt_name *)(uintptr_t)name;
 }
 
 NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags,
@@ -129,8 +131,9 @@ NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1,
 NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1, jlong span, jlong parent, jint flags,
                            jlong name)
 {
-    struct dvt_rt_open a = dvt_jvm_open_args(trace0, trace1, span, parent, flags, name);
+    struct dvt_rt_open a;
     (void)env, (void)self;
+    dvt_jvm_open_args(trace0, trace1, span, parent, flags, name, &a);
     return (jlong)dvt_rt_open(&a).serial;
 }
 

@@ -17,7 +17,7 @@ void dvt_jvm_natives_stop(void);
 void JNICALL dvt_jvm_natives_thread_start(jvmtiEnv *ti, JNIEnv *env, jthread thread);
 
 /* What natives of several classes share. */
-struct dvt_rt_open dvt_jvm_open_args(jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name);
+void dvt_jvm_open_args(jlong trace0, jlong trace1, jlong span, jlong parent, jint flags, jlong name, struct dvt_rt_open *ret);
 /* A scope of the application's own; its serial. */
 uint64_t dvt_jvm_open_own(JNIEnv *env, jlong name, jbyteArray traceparent);
 /* Labels out of a byte[][] of keys and values, on the heap; NULL if there are none. */

@@ -90,9 +90,9 @@ static uintptr_t java_thread(JNIEnv *jni)
     jmethodID now = c ? (*jni)->GetStaticMethodID(jni, c, "currentThread", "()Ljava/lang/Thread;") : NULL;
     jfieldID at = now ? (*jni)->GetFieldID(jni, c, "eetop", "J") : NULL;
     jobject thread = at ? (*jni)->CallStaticObjectMethod(jni, c, now) : NULL;
-    uintptr_t v = thread ? (uintptr_t)(*jni)->GetLongField(jni, thread, at) : 0;
     if ((*jni)->ExceptionCheck(jni))
         (*jni)->ExceptionClear(jni);
+    uintptr_t v = thread ? (uintptr_t)(*jni)->GetLongField(jni, thread, at) : 0;
     if (thread)
         (*jni)->DeleteLocalRef(jni, thread);
     if (c)

@@ -210,7 +210,7 @@ NATIVE(void, open0)(JNIEnv *env, jclass self, jlong virtual, jlong trace0, jlong
     struct dvt_jvm_virtual *v = of(virtual);
     struct entry *e = push(v);
     (void)env, (void)self;
-    e->open = dvt_jvm_open_args(trace0, trace1, span, parent, flags, name);
+    dvt_jvm_open_args(trace0, trace1, span, parent, flags, name, &e->open);
     e->is_known = true;
     v->serial[v->n++] = dvt_rt_open(&e->open).serial;
 }

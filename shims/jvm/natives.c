@@ -137,25 +137,39 @@ NATIVE(jlong, Slot, open0)(JNIEnv *env, jclass self, jlong trace0, jlong trace1,
     return (jlong)dvt_rt_open(&a).serial;
 }
 
-uint64_t dvt_jvm_open_own(JNIEnv *env, jlong name, jbyteArray traceparent)
+static uint64_t open_own(jlong name, const char *traceparent)
 {
-    char text[2 * DVT_TRACEPARENT_LEN + 1];
-    struct dvt_scope_args a = {.interned = (const struct dvt_name *)(uintptr_t)name};
-    if (traceparent) {
-        size_t n = (size_t)(*env)->GetArrayLength(env, traceparent);
-        n = n < sizeof text - 1 ? n : sizeof text - 1;
-        (*env)->GetByteArrayRegion(env, traceparent, 0, (jsize)n, (jbyte *)text);
-        text[n] = 0;
-        a.traceparent = text;
-    }
+    struct dvt_scope_args a = {.interned = (const struct dvt_name *)(uintptr_t)name, .traceparent = traceparent};
     return dvt_scope_open(&a).serial;
 }
 
-NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent);
-NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent)
+static uint64_t open_remote(JNIEnv *env, jlong name, jbyteArray traceparent)
+{
+    char text[2 * DVT_TRACEPARENT_LEN + 1];
+    size_t n = (size_t)(*env)->GetArrayLength(env, traceparent);
+    n = n < sizeof text - 1 ? n : sizeof text - 1;
+    (*env)->GetByteArrayRegion(env, traceparent, 0, (jsize)n, (jbyte *)text);
+    text[n] = 0;
+    return open_own(name, text);
+}
+
+uint64_t dvt_jvm_open_own(JNIEnv *env, jlong name, jbyteArray traceparent)
+{
+    return traceparent ? open_remote(env, name, traceparent) : open_own(name, NULL);
+}
+
+NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name);
+NATIVE(jlong, Slot, openOwn0)(JNIEnv *env, jclass self, jlong name)
+{
+    (void)env, (void)self;
+    return (jlong)open_own(name, NULL);
+}
+
+NATIVE(jlong, Slot, openRemote0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent);
+NATIVE(jlong, Slot, openRemote0)(JNIEnv *env, jclass self, jlong name, jbyteArray traceparent)
 {
     (void)self;
-    return (jlong)dvt_jvm_open_own(env, name, traceparent);
+    return (jlong)open_remote(env, name, traceparent);
 }
 
 NATIVE(jstring, Slot, traceparent0)(JNIEnv *env, jclass self);

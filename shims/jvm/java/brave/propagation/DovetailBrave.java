@@ -46,18 +46,17 @@ public final class DovetailBrave extends DovetailSource {
             lane.clear(SOURCE);
             return;
         }
-        if (!lane.knows(c)) {
-            lane.ids(c, c.traceIdHigh(), c.traceId(), c.spanId(), !Boolean.FALSE.equals(c.sampled()));
+        if (lane.ids(c.traceIdHigh(), c.traceId(), c.spanId(), !Boolean.FALSE.equals(c.sampled()))) {
             if (c.parentIdAsLong() == 0)
                 lane.root();
             else
                 lane.parent(c.parentIdAsLong(), c.isLocalRoot());
         }
-        lane.enter(SOURCE, c, c);
+        lane.enter(SOURCE, c);
     }
 
     @Override
-    public String name(Object key, Object span) {
+    public String name(Object key) {
         return null;
     }
 

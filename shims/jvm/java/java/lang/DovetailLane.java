@@ -3,8 +3,6 @@ package java.lang;
 import static java.nio.charset.StandardCharsets.US_ASCII;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import jdk.internal.misc.Unsafe;
-
 /**
  * A thread's stack of scopes: what is current, and what was before. Tracers tell what becomes current: an entered context is opened
  * inside what is there; a restored one is looked for, what is above it is closed, and if it is not there all of the tracer's are closed
@@ -13,18 +11,18 @@ import jdk.internal.misc.Unsafe;
  */
 public final class DovetailLane {
     private static final int MAX = 120; // below DVT_MAX_DEPTH
+    private static final byte OWN = 0;
     private static final int ROOT = 2, REMOTE_PARENT = 4, UNSAMPLED = 64; // enum dvt_scope_flags
-    private static final Unsafe U = Unsafe.getUnsafe();
     private static final ThreadLocal<DovetailLane> LANES = new ThreadLocal<>();
-    private static final long BYTES_AT = bytesOffset();
     private static final String[] BAGGAGE = baggage0();
 
     private final Thread thread = Thread.currentThread();
     private final long virtual; // a virtual thread's scopes (DovetailVirtual); 0: a platform thread, whose slot this is:
     private final long slot;
     private final int max;
-    private final DovetailSource[] sources;
-    private final Object[] keys, spans;
+    // Of each open scope. As few references as can be: each store of one runs the collector's barrier, G1's at times with a fence.
+    private final byte[] sources; // DovetailSource.number, or OWN
+    private final Object[] keys; // of a tracer's scopes
     private final DovetailExtra[] extras; // what the application told of a scope
     private final long[] serials; // of a virtual thread handles, since the serials change. 0: no scope was opened
     private long handles;
@@ -32,33 +30,21 @@ public final class DovetailLane {
     private int n;
     private long[] closedElsewhere; // serials of own scopes closed by other threads, under the lane's lock
 
-    // The span seen last, and what there is to know of it.
-    private Object span;
+    // What there is to know of the span that was told last.
     private long trace0, trace1, id, parent, name;
     private int flags;
-    private final byte[] hex = new byte[32];
 
     private DovetailLane(boolean isVirtual) {
         virtual = isVirtual ? DovetailVirtual.new0() : 0;
         slot = isVirtual ? 0 : DovetailSlot.here0();
         max = isVirtual ? DovetailVirtual.MAX : MAX;
-        sources = new DovetailSource[max];
+        sources = new byte[max];
         keys = new Object[max];
-        spans = new Object[max];
         extras = new DovetailExtra[max];
         serials = new long[max];
     }
 
     private static native String[] baggage0();
-
-    /** Where a byte[] begins: an int in older JDKs, a long in newer ones. */
-    private static long bytesOffset() {
-        try {
-            return Unsafe.class.getField("ARRAY_BYTE_BASE_OFFSET").getLong(null);
-        } catch (ReflectiveOperationException e) {
-            throw new ExceptionInInitializerError(e);
-        }
-    }
 
     /** The calling thread's, or null where there is nothing to do. */
     public static DovetailLane here() {
@@ -76,34 +62,34 @@ public final class DovetailLane {
         return lane;
     }
 
-    /** Whether this span's ids were told last: then they need not be told again. */
-    public boolean knows(Object s) {
-        return span == s;
-    }
-
-    /** The ids of a span, from hex. Before parent, root and name. */
-    public void ids(Object s, String trace, String spanId, boolean isSampled, boolean isRemote) {
-        span = s;
-        trace0 = trace1 = id = parent = name = 0;
-        flags = isSampled ? 0 : UNSAMPLED;
-        if (bytes(trace, 32)) {
-            trace0 = bytesAt(0) | bytesAt(8) << 32;
-            trace1 = bytesAt(16) | bytesAt(24) << 32;
-        }
-        if (isRemote) // this thread works for its trace, in no span of its own yet
-            parent(spanId, true);
-        else if (bytes(spanId, 16))
-            id = bytesAt(0) | bytesAt(8) << 32;
+    /** Tells the ids of a span, from hex. True: its parent or root, and its name, must follow; they are not known yet. */
+    public boolean ids(String trace, String spanId, boolean isSampled, boolean isRemote) {
+        byte[] hex = DovetailHex.of(trace, 32);
+        long t0 = DovetailHex.at(hex, 0), t1 = DovetailHex.at(hex, 16), of = DovetailHex.at(DovetailHex.of(spanId, 16), 0);
+        if (!isRemote)
+            return begin(t0, t1, of, isSampled);
+        begin(t0, t1, 0, isSampled); // this thread works for its trace, in no span of its own yet
+        parent = of;
+        flags |= REMOTE_PARENT;
+        return true;
     }
 
     /** The same from numbers. */
-    public void ids(Object s, long traceHigh, long trace, long spanId, boolean isSampled) {
-        span = s;
-        trace0 = Long.reverseBytes(traceHigh);
-        trace1 = Long.reverseBytes(trace);
-        id = Long.reverseBytes(spanId);
+    public boolean ids(long traceHigh, long trace, long spanId, boolean isSampled) {
+        return begin(Long.reverseBytes(traceHigh), Long.reverseBytes(trace), Long.reverseBytes(spanId), isSampled);
+    }
+
+    private boolean begin(long t0, long t1, long of, boolean isSampled) {
+        int sampled = isSampled ? 0 : UNSAMPLED;
+        boolean hasParent = (parent | flags & ROOT) != 0;
+        if (of == id && t1 == trace1 && t0 == trace0 && of != 0 && hasParent && (flags & UNSAMPLED) == sampled)
+            return false;
+        trace0 = t0;
+        trace1 = t1;
+        id = of;
+        flags = sampled;
         parent = name = 0;
-        flags = isSampled ? 0 : UNSAMPLED;
+        return true;
     }
 
     /** Whether the span that was told last works for a trace at all. */
@@ -112,8 +98,7 @@ public final class DovetailLane {
     }
 
     public void parent(String spanId, boolean isRemote) {
-        if (bytes(spanId, 16))
-            parent = bytesAt(0) | bytesAt(8) << 32;
+        parent = DovetailHex.at(DovetailHex.of(spanId, 16), 0);
         if (isRemote)
             flags |= REMOTE_PARENT;
     }
@@ -132,37 +117,16 @@ public final class DovetailLane {
         name = text == null ? 0 : DovetailNames.of(text);
     }
 
-    /** The string's characters into hex; false if it has not n. */
-    @SuppressWarnings("deprecation")
-    private boolean bytes(String text, int n) {
-        if (text == null || text.length() != n)
-            return false;
-        text.getBytes(0, n, hex, 0);
-        return true;
-    }
-
-    /** Eight hex digits as four bytes, all at once: in each byte the digit's value, then pairs moved together. */
-    private long bytesAt(int at) {
-        long c = U.getLong(hex, BYTES_AT + at);
-        long v = (c & 0x0f0f0f0f0f0f0f0fL) + (c >>> 6 & 0x0101010101010101L) * 9;
-        v = (v << 4 | v >>> 8) & 0x00ff00ff00ff00ffL;
-        v = (v | v >>> 8) & 0x0000ffff0000ffffL;
-        return (v | v >>> 16) & 0xffffffffL;
-    }
-
-    /** Opens a scope of the span that is known. */
-    public void enter(DovetailSource source, Object key, Object s) {
+    /** Opens a scope of the span that was told last. */
+    public void enter(DovetailSource source, Object key) {
+        if (source.number == OWN) // one of too many
+            return;
         makeRoom();
-        if (virtual == 0)
-            push(source, key, s, DovetailSlot.open0(trace0, trace1, id, parent, flags, name));
-        else
-            enterVirtual(source, key, s);
-    }
-
-    private void enterVirtual(DovetailSource source, Object key, Object s) {
-        DovetailVirtual.open0(virtual, trace0, trace1, id, parent, flags, name);
-        push(source, key, s, ++handles);
-        if (BAGGAGE.length > 0)
+        if (virtual != 0)
+            DovetailVirtual.open0(virtual, trace0, trace1, id, parent, flags, name);
+        keys[n] = key;
+        push(source.number, virtual != 0 ? ++handles : DovetailSlot.open0(trace0, trace1, id, parent, flags, name));
+        if (virtual != 0 && BAGGAGE.length > 0)
             DovetailVirtual.labels0(virtual, n - 1, labels(source, key, null));
     }
 
@@ -173,47 +137,44 @@ public final class DovetailLane {
             popTo(n - 1);
     }
 
-    private void push(DovetailSource source, Object key, Object s, long serial) {
+    private void push(byte source, long serial) {
         sources[n] = source;
-        keys[n] = key;
-        spans[n] = s;
         serials[n++] = serial;
     }
 
     /** The context is current again. False: it is not in the stack, and of this source nothing is any more. */
     public boolean restore(DovetailSource source, Object key) {
-        int i = n - 1;
-        while (i >= 0 && !(keys[i] == key && (sources[i] == source || sources[i] == DovetailOwn.SOURCE)))
-            i--;
+        int i = n - 1, to = n; // an own scope belongs to the context that it was opened in
+        for (; i >= 0 && !(keys[i] == key && sources[i] == source.number); i--)
+            if (sources[i] != OWN)
+                to = i;
         if (i < 0 || key == null) {
             clear(source);
             return key == null;
         }
-        popTo(i + 1);
+        popTo(to);
         return true;
     }
 
     /** Nothing of this source is current. */
     public void clear(DovetailSource source) {
-        int i = 0;
-        while (i < n && sources[i] != source)
+        int i = source.number == OWN ? n : 0;
+        while (i < n && sources[i] != source.number)
             i++;
         popTo(i);
     }
 
     // ---- the application's own scopes ----
 
-    /** Opens one, inside what is current: its handle. Its key is the context it was opened in, which it closes before. */
+    /** Opens one, inside what is current: its handle. It closes before the context that it was opened in. */
     public long open(String text, String traceparent) {
         makeRoom();
-        long named = text == null ? 0 : DovetailNames.of(text), serial;
-        if (virtual == 0) {
-            serial = DovetailSlot.openOwn0(named, ascii(traceparent));
-        } else {
+        long named = text == null ? 0 : DovetailNames.of(text);
+        if (virtual != 0)
             DovetailVirtual.openOwn0(virtual, named, ascii(traceparent));
-            serial = ++handles;
-        }
-        push(DovetailOwn.SOURCE, n == 0 ? null : keys[n - 1], null, serial);
+        long serial = virtual != 0 ? ++handles : traceparent == null ? DovetailSlot.openOwn0(named)
+            : DovetailSlot.openRemote0(named, ascii(traceparent));
+        push(OWN, serial);
         return serial;
     }
 
@@ -256,14 +217,10 @@ public final class DovetailLane {
     }
 
     private void remove(int i) {
-        DovetailSource source = sources[i];
-        Object key = keys[i], s = spans[i];
-        DovetailExtra extra = extras[i];
-        finish(i, source, key, s, extra, serialNow(i));
+        finish(i, serialNow(i));
         int rest = --n - i;
         System.arraycopy(sources, i + 1, sources, i, rest);
         System.arraycopy(keys, i + 1, keys, i, rest);
-        System.arraycopy(spans, i + 1, spans, i, rest);
         System.arraycopy(extras, i + 1, extras, i, rest);
         System.arraycopy(serials, i + 1, serials, i, rest);
         forget(n);
@@ -296,9 +253,10 @@ public final class DovetailLane {
     // ---- closing ----
 
     private void forget(int i) {
-        sources[i] = null;
-        keys[i] = spans[i] = null;
-        extras[i] = null;
+        if (sources[i] != OWN)
+            keys[i] = null;
+        if (extras[i] != null)
+            extras[i] = null;
     }
 
     private long slotNow() {
@@ -312,26 +270,25 @@ public final class DovetailLane {
     private void popTo(int to) {
         while (n > to) {
             int i = --n;
-            DovetailSource source = sources[i];
-            Object key = keys[i], s = spans[i];
-            DovetailExtra extra = extras[i];
             long serial = serialNow(i);
-            forget(i);
             if (serial != 0 && !DovetailSlot.drop(slotNow(), serial))
-                finish(i, source, key, s, extra, serial);
+                finish(i, serial);
+            forget(i);
             if (virtual != 0)
                 DovetailVirtual.pop(virtual, i);
         }
     }
 
     /** The close that is not a plain drop. */
-    private void finish(int i, DovetailSource source, Object key, Object s, DovetailExtra extra, long serial) {
+    private void finish(int i, long serial) {
+        DovetailSource source = DovetailSource.at(sources[i]);
+        DovetailExtra extra = extras[i];
         String now = null;
         byte[][] labels = null;
         busy = true;
         try {
-            now = source.name(key, s); // it may have changed, as web frameworks name a span after routing
-            labels = labels(source, key, extra);
+            now = source == null ? null : source.name(keys[i]); // may have changed, as web frameworks name a span after routing
+            labels = labels(source, keys[i], extra);
         } catch (Throwable t) {
             // Then it keeps the name it had, and has no labels.
         } finally {

@@ -28,8 +28,10 @@ final class DovetailSlot {
     /** Opens a scope on the calling thread: its serial, or 0. Ids are bytes as in memory; name is a struct dvt_name *, or 0. */
     static native long open0(long trace0, long trace1, long span, long parent, int flags, long name);
 
-    /** The same for a scope of the application's own: ids by the traceparent, else a child of what is open, else a new trace. */
-    static native long openOwn0(long name, byte[] traceparent);
+    /** The same for a scope of the application's own: a child of what is open, or the root of a new trace; or by its traceparent. */
+    static native long openOwn0(long name);
+
+    static native long openRemote0(long name, byte[] traceparent);
 
     /** The traceparent of the thread's innermost open scope, or null. */
     static native String traceparent0();
@@ -53,10 +55,9 @@ final class DovetailSlot {
         long f = slot + FRAMES + (depth - 1) * FRAME_BYTES;
         if (depth == 0 || U.getInt(null, slot + REMOTE_PENDING) != 0 || U.getLong(null, f + F_SERIAL) != serial)
             return false;
-        int before = U.getIntAcquire(null, slot + EPOCH_WORD);
+        int word = U.getIntAcquire(null, slot + EPOCH_WORD);
         long head = U.getLongAcquire(null, U.getLongAcquire(null, slot + HEAD_PTR));
-        int word = U.getIntOpaque(null, slot + EPOCH_WORD);
-        if (head != U.getLong(null, f + F_HEAD_OPEN) || word != U.getInt(null, f + F_DROP_WORD) || before != word)
+        if (head != U.getLong(null, f + F_HEAD_OPEN) || word != U.getInt(null, f + F_DROP_WORD))
             return false;
         U.putIntOpaque(null, slot + DEPTH, depth - 1);
         if ((U.getIntOpaque(null, f + F_FLAGS) & ANNOUNCED) != 0) { // what was announced must be told again

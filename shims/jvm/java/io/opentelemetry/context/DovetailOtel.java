@@ -45,23 +45,24 @@ public final class DovetailOtel extends DovetailSource {
 
     private static void follow(DovetailLane lane, Object context) {
         Span span = Span.fromContextOrNull((Context) context);
-        if (span != null && !lane.knows(span))
+        if (span != null)
             read(lane, span);
         if (span != null && lane.isValid())
-            lane.enter(SOURCE, context, span);
+            lane.enter(SOURCE, context);
         else
             lane.clear(SOURCE);
     }
 
     private static void read(DovetailLane lane, Span span) {
         SpanContext c = span.getSpanContext();
-        lane.ids(span, c.getTraceId(), c.getSpanId(), c.isSampled(), c.isRemote());
-        DovetailSpan.of(span).tell(span, lane);
+        if (lane.ids(c.getTraceId(), c.getSpanId(), c.isSampled(), c.isRemote()))
+            DovetailSpan.of(span).tell(span, lane);
     }
 
     @Override
-    public String name(Object key, Object span) {
-        return DovetailSpan.of(span).name(span);
+    public String name(Object key) {
+        Span span = Span.fromContextOrNull((Context) key);
+        return span == null ? null : DovetailSpan.of(span).name(span);
     }
 
     @Override

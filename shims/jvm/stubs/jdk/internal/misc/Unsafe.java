@@ -2,7 +2,10 @@ package jdk.internal.misc;
 
 public final class Unsafe {
     public static native Unsafe getUnsafe();
+    public native long objectFieldOffset(Class<?> c, String name);
 
+    public native Object getReference(Object base, long at);
+    public native byte getByte(Object base, long at);
     public native int getInt(Object base, long at);
     public native int getIntOpaque(Object base, long at);
     public native int getIntAcquire(Object base, long at);

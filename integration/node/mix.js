@@ -19,7 +19,7 @@ const TRACES = 40, TASKS = 16;
 const mode = isMainThread ? process.argv[2] : workerData.mode;
 const seconds = isMainThread ? +process.argv[3] : workerData.seconds;
 const spent = new Array(TRACES).fill(0);
-const deadline = Date.now() + seconds * 1000;
+let deadline;
 const root = new AsyncResource('mix');
 
 const works = Array.from({length: TRACES}, (_, k) =>
@@ -116,6 +116,7 @@ async function task() {
 
 async function main() {
   while (!dovetail.status().active) await sleep(5);
+  deadline = Date.now() + seconds * 1000;
   const worker = isMainThread && new Worker(__filename, {workerData: {mode, seconds}});
   const other = worker && new Promise(done => worker.on('message', done));
   await Promise.all(Array.from({length: TASKS}, () => root.runInAsyncScope(task)));

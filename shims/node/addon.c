@@ -20,10 +20,13 @@ static napi_value text(napi_env env, const char *s)
     return v;
 }
 
+static const struct dvt_v8 *v8;
+
 static void set_version(napi_env env)
 {
     const napi_node_version *v;
     if (napi_get_node_version(env, &v) == napi_ok) {
+        v8 = dvt_v8(v->major);
         snprintf(runtime_version, sizeof runtime_version, "%u.%u.%u", v->major, v->minor, v->patch);
         (void)dvt_node_walker_init(&runtime, v->major); /* without it samples have no JavaScript frames */
     }
@@ -49,6 +52,7 @@ static napi_value start(napi_env env, napi_callback_info info)
             runtime.program = program;
     }
     if (dvt_rt_start(NULL, &runtime) == 0) {
+        dvt_node_lane_watch(v8);
         if (runtime.walk && dvt_node_walker_start_thread() == 0 &&
             napi_add_env_cleanup_hook(env, end_thread, NULL) != napi_ok)
             dvt_node_walker_stop_thread();

@@ -1,6 +1,7 @@
 /*
  * lane: see lane.h. open() takes the mark's index from the control words, close() leaves there whether the scope is kept:
- * then commit() must follow, with its name and labels.
+ * then commit() must follow, with its name and labels. A scope that lingers is closed here, so that a chain of awaits is
+ * one scope and costs no calls; only if it is kept, JavaScript is called, to commit it.
  */
 #include "lane.h"
 #include "napi.h"
@@ -23,6 +24,9 @@ struct own {
     struct dvt_scope kept; /* closed, waits for its commit */
     const struct dvt_name *names[DVT_MAX_NAMES + 1]; /* [1, n_names] */
     uint32_t n_names;
+    napi_env env;
+    napi_ref on_kept;
+    const struct dvt_v8 *v8; /* NULL: nothing lingers */
 };
 
 static __thread struct own *tl __attribute__((tls_model("initial-exec")));
@@ -49,21 +53,26 @@ static napi_value open_scope(napi_env env, napi_callback_info info)
     return NULL;
 }
 
-static napi_value close_scope(napi_env env, napi_callback_info info)
+static void close_innermost(struct own *o)
 {
-    (void)env;
-    (void)info;
-    struct own *o = tl;
-    if (!o || o->n == 0)
-        return NULL;
+    if (o->n == 0)
+        return;
     o->shared->words[DVT_NODE_KEEP] = 0;
     if (o->n-- > MAX_OPEN)
-        return NULL;
+        return;
     struct dvt_scope scope = o->open[o->n];
     if (scope.thread && dvt_rt_close(scope, name_of(o, o->shared->words[DVT_NODE_NAME]))) {
         o->kept = scope;
         o->shared->words[DVT_NODE_KEEP] = 1;
     }
+}
+
+static napi_value close_scope(napi_env env, napi_callback_info info)
+{
+    (void)env;
+    (void)info;
+    if (tl)
+        close_innermost(tl);
     return NULL;
 }
 
@@ -167,12 +176,70 @@ static napi_value current(napi_env env, napi_callback_info info)
     return list;
 }
 
+/* ---- scopes that linger ---- */
+
+static void call_on_kept(struct own *o)
+{
+    napi_handle_scope handles;
+    napi_value f, undefined, ignored;
+    if (!o->on_kept || napi_open_handle_scope(o->env, &handles) != napi_ok)
+        return;
+    if (napi_get_reference_value(o->env, o->on_kept, &f) == napi_ok &&
+        napi_get_undefined(o->env, &undefined) == napi_ok &&
+        napi_call_function(o->env, undefined, f, 0, NULL, NULL) == napi_pending_exception)
+        (void)napi_get_and_clear_last_exception(o->env, &ignored);
+    (void)napi_close_handle_scope(o->env, handles); /* opened above */
+}
+
+static void on_microtasks(void *isolate, void *unused)
+{
+    (void)isolate;
+    (void)unused;
+    struct own *o = tl;
+    if (!o)
+        return;
+    uint32_t *words = o->shared->words;
+    words[DVT_NODE_DRAINS] = 1;
+    if (!words[DVT_NODE_LINGERS])
+        return;
+    words[DVT_NODE_LINGERS] = 0;
+    close_innermost(o);
+    if (!words[DVT_NODE_KEEP])
+        return;
+    call_on_kept(o);
+    if (o->kept.thread) /* JavaScript must not run any more */
+        dvt_rt_commit(o->kept, &(struct dvt_rt_late){.name = {"", 0}});
+    o->kept = (struct dvt_scope){0};
+}
+
+/* onKept(f): f is called after a scope that lingered was closed and kept: to commit it. */
+static napi_value on_kept(napi_env env, napi_callback_info info)
+{
+    struct own *o = tl;
+    napi_value argv[1];
+    size_t argc = 1;
+    if (o && !o->on_kept && napi_get_cb_info(env, info, &argc, argv, NULL, NULL) == napi_ok && argc == 1)
+        (void)napi_create_reference(env, argv[0], 1, &o->on_kept); /* else it stays NULL */
+    return NULL;
+}
+
+void dvt_node_lane_watch(const struct dvt_v8 *v8)
+{
+    struct own *o = tl;
+    if (!v8 || !o || o->v8)
+        return;
+    o->v8 = v8;
+    v8->on_microtasks(v8->current(), on_microtasks, NULL);
+}
+
 /* ---- life ---- */
 
 /* On the environment's thread, at its end. The shared memory goes with JavaScript's. */
 static void end(void *p)
 {
     struct own *o = p;
+    if (o->v8)
+        o->v8->off_microtasks(o->v8->current(), on_microtasks, NULL);
     while (o->n > 0) {
         struct dvt_scope scope = o->n <= MAX_OPEN ? o->open[o->n - 1] : (struct dvt_scope){0};
         o->n--;
@@ -194,13 +261,15 @@ napi_status dvt_node_lane_define(napi_env env, napi_value exports)
     struct own *o = calloc(1, sizeof *o);
     if (!o)
         return napi_generic_failure;
+    o->env = env;
     napi_status rc = napi_create_arraybuffer(env, sizeof(struct lane), &memory, &state);
     if (rc == napi_ok)
         rc = napi_create_reference(env, state, 1, &keep); /* as long as the environment */
     if (rc == napi_ok)
         rc = napi_set_named_property(env, exports, "state", state);
     const struct dvt_node_function functions[] = {
-        {"open", open_scope}, {"close", close_scope}, {"commit", commit}, {"name", name}, {"current", current}};
+        {"open", open_scope}, {"close", close_scope}, {"commit", commit}, {"name", name}, {"current", current},
+        {"onKept", on_kept}};
     if (rc == napi_ok)
         rc = dvt_node_functions(env, exports, functions, sizeof functions / sizeof *functions);
     if (rc == napi_ok)

@@ -11,6 +11,7 @@
 #include <node_api.h>
 
 #include "../core/runtime.h"
+#include "v8.h"
 
 /* struct dvt_node_mark in memory shared with JavaScript, which writes it as words of 32 bits: lib/table.js. */
 struct dvt_node_mark {
@@ -23,10 +24,13 @@ _Static_assert(sizeof(struct dvt_node_mark) == 40, "lib/table.js");
 
 enum { DVT_NODE_MARKS = 4096 };
 
-/* The control words, in front of the marks. */
-enum { DVT_NODE_ARG, DVT_NODE_KEEP, DVT_NODE_NAME, DVT_NODE_WORDS = 4 };
+/* The control words, in front of the marks. LINGERS: the innermost scope has no level any more and closes when the
+ * microtasks are through. DRAINS: they have been once. */
+enum { DVT_NODE_ARG, DVT_NODE_KEEP, DVT_NODE_NAME, DVT_NODE_LINGERS, DVT_NODE_DRAINS, DVT_NODE_WORDS = 8 };
 
 /* Defines open, close, commit, name and state on exports. napi_ok, or what failed; nothing is left open then. */
 napi_status dvt_node_lane_define(napi_env env, napi_value exports);
+/* From now on tells when microtasks are through. Once for each environment; NULL: never. */
+void dvt_node_lane_watch(const struct dvt_v8 *v8);
 
 #endif

@@ -33,6 +33,8 @@ const struct dvt_v8 *dvt_v8(uint32_t node_major)
                    &v8.on_code) &&
               find("_ZN2v87Isolate12GetCodeRangeEPPvPm", &v8.code_range) &&
               find("_ZN2v813UnboundScript13GetLineNumberEi", &v8.line) &&
+              find("_ZN2v87Isolate30AddMicrotasksCompletedCallbackEPFvPS0_PvES2_", &v8.on_microtasks) &&
+              find("_ZN2v87Isolate33RemoveMicrotasksCompletedCallbackEPFvPS0_PvES2_", &v8.off_microtasks) &&
               find("_ZN2v811HandleScopeC1EPNS_7IsolateE", &v8.open_handles) &&
               find("_ZN2v811HandleScopeD1Ev", &v8.close_handles) &&
               find("_ZN2v87Isolate13CopyCodePagesEmPNS_11MemoryRangeE", &v8.code_pages);

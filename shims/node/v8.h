@@ -64,6 +64,9 @@ struct dvt_v8 {
     int (*line)(void *script, int pos); /* from 0; -1: unknown. Makes handles */
     void (*open_handles)(struct dvt_v8_handle_scope *, void *isolate);
     void (*close_handles)(struct dvt_v8_handle_scope *);
+    /* The callback may run JavaScript. */
+    void (*on_microtasks)(void *isolate, void (*)(void *isolate, void *), void *);
+    void (*off_microtasks)(void *isolate, void (*)(void *isolate, void *), void *);
     size_t (*code_pages)(void *isolate, size_t cap, struct dvt_v8_range *); /* how many there are, maybe above cap */
 };
 

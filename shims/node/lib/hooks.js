@@ -5,7 +5,7 @@
  */
 'use strict';
 
-const {createHook, AsyncResource} = require('async_hooks');
+const {createHook, executionAsyncResource, AsyncResource} = require('async_hooks');
 const {promiseHooks} = require('v8');
 const lane = require('./lane.js');
 const {ofContext} = require('./mark.js');
@@ -30,6 +30,11 @@ function before(id) {
   lane.enter(markNow(), id);
 }
 
+function after(id) {
+  if (executionAsyncResource() instanceof Promise) lane.leaveMicrotask(id);
+  else lane.leave(id);
+}
+
 /* Whether async_hooks can leave promises out: an option it knows it also checks. */
 function canLeaveOutPromises() {
   try {
@@ -44,9 +49,8 @@ function canLeaveOutPromises() {
  * top. */
 function hookCallbacks() {
   const apart = HAS_FRAMES && canLeaveOutPromises();
-  const hooks = {before, after: lane.leave};
-  const hook = createHook(apart ? {...hooks, trackPromises: false} : hooks).enable();
-  const stop = apart ? promiseHooks.createHook(hooks) : () => {};
+  const hook = createHook(apart ? {before, after: lane.leave, trackPromises: false} : {before, after}).enable();
+  const stop = apart ? promiseHooks.createHook({before, after: lane.leaveMicrotask}) : () => {};
   return () => {
     stop();
     hook.disable();

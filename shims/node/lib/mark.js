@@ -24,18 +24,12 @@ class Mark {
     this.place = 0;
     this.name = '';
     this.nameId = 0;
+    this.named = this; // whose name it has: frameworks rename a span after routing
     this.span = undefined; // OpenTelemetry's; of an own scope: the one around it
     this.baggage = undefined;
     this.own = false;
     this.labels = undefined; // [key, value, ...]
     this.links = undefined;
-  }
-
-  /* Its name now: frameworks rename a span after routing. */
-  nameNow() {
-    if (this.own || this.spanId === '') return this.name;
-    const name = this.span.name;
-    return typeof name === 'string' ? name : this.name;
   }
 }
 
@@ -64,6 +58,7 @@ function readSpan(span) {
     mark = new Mark(sc.traceId, sc.spanId, has ? parent.spanId : '', flags);
   }
   mark.span = span;
+  if (mark.spanId !== '' && typeof span.name === 'string') mark.named = span;
   return mark;
 }
 
@@ -77,6 +72,7 @@ function forSpan(span) {
 function withBaggage(mark, baggage) {
   const copy = new Mark(mark.traceId, mark.spanId, mark.parentId, mark.flags);
   copy.span = mark.span;
+  copy.named = mark.named === mark ? copy : mark.named;
   copy.baggage = baggage;
   return copy;
 }

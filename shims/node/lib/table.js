@@ -4,7 +4,7 @@
  */
 'use strict';
 
-const WORDS = 4, MARK_WORDS = 10, MARKS = 4096; // lane.h
+const WORDS = 8, MARK_WORDS = 10, MARKS = 4096; // lane.h
 const HEX = new Uint8Array(128);
 for (let i = 0; i < 16; i++) {
   HEX['0123456789abcdef'.charCodeAt(i)] = i;

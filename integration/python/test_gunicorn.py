@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,6 @@ class Socket(http.client.HTTPConnection):
         self.path = path
 
     def connect(self):
-        import socket
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(20)
         self.sock.connect(self.path)
@@ -51,9 +51,11 @@ class Prefork(unittest.TestCase):
         return answer
 
     def wait(self, server):
+        """Until it listens: its socket is there a moment before."""
         for _ in range(400):
-            if os.path.exists(self.socket) or server.poll() is not None:
-                return
+            with socket.socket(socket.AF_UNIX) as s:
+                if s.connect_ex(self.socket) == 0 or server.poll() is not None:
+                    return
             time.sleep(0.05)
 
     def test_workers_have_their_own_scopes(self):

@@ -41,9 +41,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     write_works(folder / "Works.java")
     compile_java(jdk, folder, class_path, HERE / "Mix.java", folder / "Works.java")
-    # Not inlined: where a compiled method has no line of its own the JVM names the next one, which may be another trace's.
-    out, store = profile(f"{jdk}/bin/java", "-Xmx256m", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Works.*",
-                         "-cp", f"{class_path}{os.pathsep}{folder}", "Mix", mode, str(seconds), hz=999)
+    out, store = profile(f"{jdk}/bin/java", "-Xmx256m", "-cp", f"{class_path}{os.pathsep}{folder}", "Mix", mode, str(seconds), hz=999)
     good = judge(mode, out, store, sure_work=lambda work: SURE_SHARE * work, more_than=20, at_least=seconds * 200, no_stack=0.02,
                  plain=method)
     if good:

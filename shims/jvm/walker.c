@@ -18,7 +18,7 @@
 enum {
     MAX_STEPS = 1 << 13,    /* frames of code in one walk; a deeper stack is kept without its root side */
     MAX_NATIVE_STEPS = 128,
-    MAX_INLINED = 64,       /* C2 stops at about 15, and at 30 for lambdas' own frames */
+    MAX_INLINED = 64,
     SCAN_WORDS = 64,        /* above a stub's stack pointer */
     SCAN_TRIES = 4,
     MAX_MOVED_BYTES = 8192,
@@ -158,13 +158,11 @@ static void keep_scopes(struct walk *w, const struct dvt_jvm_blob *b, uintptr_t 
     struct dvt_jvm_scope scopes[MAX_INLINED];
     uint64_t method;
     bool is_entry = is_leaf && b->frame_complete >= 0 && pc < b->code + (uintptr_t)b->frame_complete;
-    /* A description ends where its instructions do. An interrupt comes when an instruction has ended, and time goes to it:
-     * so what ends at pc is what ran, as it is what called in an outer frame. */
-    int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code), scopes, MAX_INLINED);
+    int n = is_entry ? 0 : dvt_jvm_scopes_at(vm, b, (int64_t)(pc - b->code), is_leaf, scopes, MAX_INLINED);
     for (int i = 0; i < n; i++)
         dvt_kept_add(&w->kept, scopes[i].method, scopes[i].bci);
-    if (n == 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))
-        dvt_kept_add(&w->kept, method, is_entry ? 0 : -1);
+    if (is_entry && dvt_jvm_code_load(b->at, vm->nm_method, &method))
+        dvt_kept_add(&w->kept, method, 0);
 }
 
 static enum step up_compiled(struct walk *w, struct dvt_jvm_regs *r, const struct dvt_jvm_blob *b)

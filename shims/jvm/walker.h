@@ -54,13 +54,24 @@ struct dvt_jvm_scope {
     uintptr_t method;
     int32_t bci;
 };
-/* The chain at pc_offset, innermost first, at most cap; how many. 0: nothing is known there. The last places asked for
- * are remembered. */
-int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset,
+/* The chain at pc_offset, innermost first, at most cap; how many. is_leaf: an instruction ended there, else a call. Where the
+ * compiler's notes do not tell for sure it is the compiled method alone, its bci -1: never another branch's methods. 0: not
+ * even that. The last places asked for are remembered. */
+int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset, bool is_leaf,
                       struct dvt_jvm_scope *ret, int cap);
 
 /* HotSpot's UNSIGNED5 at *at in p[0, n); its bytes avoid 0 since JDK 20. False beyond the end. */
 bool dvt_jvm_read_u5(int major, const uint8_t *p, size_t n, size_t *at, uint32_t *ret);
+
+/* ---- walker_flow ---- */
+
+/* Whether what runs at code[at] comes to the instruction that ends at code[n], without leaving code[0, n). */
+bool dvt_jvm_flows_to_end(const uint8_t *code, size_t n, size_t at);
+/* Whether what runs at code[to] comes from the instruction before it: that one goes on there and no jump in code[0, n), which
+ * begins with an instruction, leads there. Branches of a switch, entered by a table, are taken to follow a jump. */
+bool dvt_jvm_is_only_fallen_into(const uint8_t *code, size_t n, size_t to);
+/* Bytes of the instruction at p[0, n); 0: not known, or longer. */
+size_t dvt_jvm_insn_bytes(const uint8_t *p, size_t n);
 
 /* ---- walker_native ---- */
 

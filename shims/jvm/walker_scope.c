@@ -18,6 +18,7 @@ enum {
     SCOPE_HEAD_BYTES = 3 * U5_MAX_BYTES,
     MEMO_SLOTS = 1 << 12,
     MEMO_SCOPES = 6,
+    MAX_CHAIN = 64, /* C2 stops at about 15, and at 30 for lambdas' own frames */
 };
 
 bool dvt_jvm_read_u5(int major, const uint8_t *p, size_t n, size_t *at, uint32_t *ret)
@@ -70,24 +71,36 @@ static bool open_inside(const struct dvt_jvm_vm *vm, uintptr_t nmethod, struct t
     return true;
 }
 
-/* Where the innermost scope is: of the first description at or after pc_offset. 0: none. They are sorted; the first and
- * the last are sentinels without scope. */
-static uint32_t find(const struct dvt_jvm_vm *vm, const struct tables *t, int64_t pc_offset)
+struct desc {
+    int64_t end; /* of the instructions that it describes, from the code's begin */
+    uint64_t scope; /* of the innermost scope; 0: none */
+};
+
+static bool read_desc(const struct dvt_jvm_vm *vm, const struct tables *t, uint64_t i, struct desc *ret)
 {
-    uint64_t n = t->pcs_end > t->pcs ? (t->pcs_end - t->pcs) / vm->pc_desc_bytes : 0, lo = 0, hi = n, scope;
-    int64_t offset;
+    uintptr_t at = t->pcs + i * vm->pc_desc_bytes;
+    return dvt_jvm_code_load_s(at, vm->pc_offset, &ret->end) && dvt_jvm_code_load(at, vm->pc_scope_offset, &ret->scope);
+}
+
+/* The first description that ends at or after pc_offset, and where the one before it ends. They are sorted; the first and the
+ * last are sentinels without scope. */
+static bool find(const struct dvt_jvm_vm *vm, const struct tables *t, int64_t pc_offset, struct desc *ret, int64_t *ret_from)
+{
+    uint64_t n = t->pcs_end > t->pcs ? (t->pcs_end - t->pcs) / vm->pc_desc_bytes : 0, lo = 0, hi = n;
+    struct desc before = {.end = 0};
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
-        if (!dvt_jvm_code_load_s(t->pcs + mid * vm->pc_desc_bytes, vm->pc_offset, &offset))
-            return 0;
-        if (offset < pc_offset)
+        if (!read_desc(vm, t, mid, ret))
+            return false;
+        if (ret->end < pc_offset)
             lo = mid + 1;
         else
             hi = mid;
     }
-    if (lo + 1 >= n || !dvt_jvm_code_load(t->pcs + lo * vm->pc_desc_bytes, vm->pc_scope_offset, &scope))
-        return 0;
-    return (uint32_t)scope;
+    if (lo + 1 >= n || !read_desc(vm, t, lo, ret) || (lo > 0 && !read_desc(vm, t, lo - 1, &before)))
+        return false;
+    *ret_from = before.end > 0 ? before.end : 0;
+    return ret->scope != 0;
 }
 
 /* sender's place, method's number (0: none), bytecode index + 1 (ScopeDesc::decode_body) */
@@ -108,16 +121,58 @@ static bool read_scope(const struct dvt_jvm_vm *vm, const struct tables *t, uint
     return *ret_sender < at;
 }
 
-static int decode(const struct dvt_jvm_vm *vm, uintptr_t nmethod, int64_t pc_offset, struct dvt_jvm_scope *ret, int cap)
+static int read_chain(const struct dvt_jvm_vm *vm, const struct tables *t, uint64_t scope, struct dvt_jvm_scope *ret, int cap)
 {
-    struct tables t;
-    if (!(vm->nm_immutable_data.bytes ? open_blocks(vm, nmethod, &t) : open_inside(vm, nmethod, &t)))
-        return 0;
-    uint32_t at = find(vm, &t, pc_offset);
+    uint32_t at = (uint32_t)scope;
     int n = 0;
-    while (at && n < cap && read_scope(vm, &t, at, &ret[n], &at))
+    while (at && n < cap && read_scope(vm, t, at, &ret[n], &at))
         n++;
     return at && n < cap ? 0 : n;
+}
+
+/* Of the description whose instructions an instruction at pc_offset flows into. 0: none is sure. */
+static int chain_of_next(const struct dvt_jvm_vm *vm, const struct tables *t, const struct dvt_jvm_blob *b, int64_t pc_offset,
+                         struct dvt_jvm_scope *ret, int cap)
+{
+    struct desc d;
+    int64_t from, end = (int64_t)(b->end - b->code);
+    if (!find(vm, t, pc_offset + 1, &d, &from) || d.end > end || from > pc_offset ||
+        !dvt_jvm_flows_to_end((const uint8_t *)b->code + from, (size_t)(d.end - from), (size_t)(pc_offset - from)))
+        return 0;
+    return read_chain(vm, t, d.scope, ret, cap);
+}
+
+static bool are_same_methods(const struct dvt_jvm_scope *a, int n_a, const struct dvt_jvm_scope *b, int n_b)
+{
+    bool same = n_a == n_b;
+    for (int i = 0; same && i < n_a; i++)
+        same = a[i].method == b[i].method;
+    return same;
+}
+
+/*
+ * A description that ends at a call's return address is the call's. One that ends where a thread was interrupted is that of the
+ * instruction that has just ended, to which the time goes; or of one that a jump to here has passed by: where there may be
+ * such a jump and what runs next is in other methods, it is what runs next.
+ */
+static int decode(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset, bool is_leaf,
+                  struct dvt_jvm_scope *ret, int cap)
+{
+    struct tables t;
+    struct desc d;
+    struct dvt_jvm_scope next[MAX_CHAIN];
+    int64_t from;
+    if (!(vm->nm_immutable_data.bytes ? open_blocks(vm, b->at, &t) : open_inside(vm, b->at, &t)))
+        return 0;
+    int n = find(vm, &t, pc_offset, &d, &from) && d.end == pc_offset ? read_chain(vm, &t, d.scope, ret, cap) : 0;
+    if (n && !is_leaf)
+        return n;
+    int n_next = chain_of_next(vm, &t, b, pc_offset, next, cap < MAX_CHAIN ? cap : MAX_CHAIN);
+    if (n && (are_same_methods(ret, n, next, n_next) ||
+              dvt_jvm_is_only_fallen_into((const uint8_t *)b->code, (size_t)(b->end - b->code), (size_t)pc_offset)))
+        return n;
+    memcpy(ret, next, (size_t)n_next * sizeof *ret);
+    return n_next;
 }
 
 /* ---- what is remembered ---- */
@@ -171,16 +226,19 @@ static void remember(uint64_t pc, uint64_t compilation, const struct dvt_jvm_sco
     atomic_store_explicit(&m->version, version + 2, memory_order_release);
 }
 
-int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset,
+int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset, bool is_leaf,
                       struct dvt_jvm_scope *ret, int cap)
 {
-    uint64_t compilation, place = b->code + (uint64_t)pc_offset;
-    if (!dvt_jvm_code_load(b->at, vm->nm_compile_id, &compilation))
+    uint64_t id, method, place = b->code + (uint64_t)pc_offset;
+    if (!dvt_jvm_code_load(b->at, vm->nm_compile_id, &id))
         return 0;
+    uint64_t compilation = id << 1 | is_leaf;
     int n = recall(place, compilation, ret, cap);
     if (n)
         return n;
-    n = decode(vm, b->at, pc_offset, ret, cap);
+    n = decode(vm, b, pc_offset, is_leaf, ret, cap);
+    if (n == 0 && cap > 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))
+        ret[n++] = (struct dvt_jvm_scope){method, -1};
     if (n)
         remember(place, compilation, ret, n);
     return n;

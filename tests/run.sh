@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sets up, builds and runs the tests.  sh tests/run.sh [--long] [-R REGEX]
-#   --long   also the soaks, the full truth tests and one minute of fuzzing for each decoder
+#   --long   also the soaks, the full truth tests, one minute of fuzzing for each decoder, half an hour of stress for each JDK
 #   -R REGEX only tests whose name matches (as ctest -R)
 # Exit 0 only if everything passed. With CI=true a skipped test is a failure.
 set -eu
@@ -68,6 +68,9 @@ else
     fi
     setup_build "$ROOT/build"
     run_ctest "$ROOT/build" build
+    if [ -n "$long" ]; then
+        DOVETAIL_LONG=1 python3 -B "$ROOT/integration/jvm/stress.py" "$ROOT/build" || failed="$failed jvm-stress"
+    fi
 fi
 
 if [ -n "$failed" ]; then

@@ -1,6 +1,6 @@
 """The truth tests of the JVM shim: every sample in its own trace, and each trace's share of the CPU time right.
 
-    check_mix.py BUILD_DIR MODE JDK_HOME     MODE of Mix.java
+    check_mix.py BUILD_DIR MODE JDK_HOME [POM]     MODE of Mix.java; with the artifacts of that pom, if not of pom.xml
 """
 import os
 import pathlib
@@ -34,10 +34,10 @@ def method(frame):
 
 
 def main():
-    mode, jdk = sys.argv[2], sys.argv[3]
+    mode, jdk, pom = sys.argv[2], sys.argv[3], (sys.argv[4:] + ["pom.xml"])[0]
     seconds = 60 if LONG else 8
-    folder = pathlib.Path(BUILD) / "truth" / "jvm" / f"{mode}-{os.path.basename(jdk)}"
-    class_path = os.pathsep.join([jars(BUILD), f"{BUILD}/lib/java/dovetail.jar"])
+    folder = pathlib.Path(BUILD) / "truth" / "jvm" / f"{mode}-{os.path.basename(jdk)}-{pom}"
+    class_path = os.pathsep.join([jars(BUILD, HERE / pom), f"{BUILD}/lib/java/dovetail.jar"])
     folder.mkdir(parents=True, exist_ok=True)
     write_works(folder / "Works.java")
     compile_java(jdk, folder, class_path, HERE / "Mix.java", folder / "Works.java")

@@ -9,6 +9,7 @@
 #include "mark.h"
 
 static PyCFunction real_set, real_reset;
+static PyObject *s_read_ready;
 
 static PyObject *context_now(void)
 {
@@ -71,6 +72,31 @@ static PyObject *hooked_reset(PyObject *self, PyObject *token)
     return none;
 }
 
+/* The method by which asyncio's own transports read, told by its code: its name is interned. */
+static bool is_transport_read(PyObject *callable)
+{
+    static const char file[] = "/asyncio/selector_events.py";
+    PyObject *function = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : NULL;
+    if (!function || !PyFunction_Check(function))
+        return false;
+    const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    struct dvt_str path;
+    size_t n = strlen(file);
+    return code->co_name == s_read_ready && dvt_py_utf8(code->co_filename, &path) && path.n >= n &&
+           memcmp(path.p + path.n - n, file, n) == 0;
+}
+
+static int enter_to_call(PyObject *context, PyObject *callable)
+{
+    if (!is_transport_read(callable))
+        return dvt_py_context_enter(context);
+    PyObject *before = context_now();
+    int rc = PyContext_Enter(context);
+    if (rc == 0 && dvt_py_here())
+        dvt_py_entered_for_nobody(before, context);
+    return rc;
+}
+
 /* Context.run: as in CPython's context.c (context_run), with ours between. */
 static PyObject *hooked_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -78,7 +104,7 @@ static PyObject *hooked_run(PyObject *self, PyObject *const *args, Py_ssize_t na
         PyErr_SetString(PyExc_TypeError, "run() missing 1 required positional argument");
         return NULL;
     }
-    if (dvt_py_context_enter(self))
+    if (enter_to_call(self, args[0]))
         return NULL;
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)(nargs - 1), kwnames);
     if (dvt_py_context_exit(self))
@@ -110,6 +136,9 @@ int dvt_py_hooks_install(void)
     PyMethodDef *reset = set ? method_def(&PyContextVar_Type, "reset", METH_O) : NULL;
     PyMethodDef *run = reset ? method_def(&PyContext_Type, "run", METH_FASTCALL | METH_KEYWORDS) : NULL;
     if (!run)
+        return -1;
+    s_read_ready = PyUnicode_InternFromString("_read_ready");
+    if (!s_read_ready)
         return -1;
     real_set = set->ml_meth;
     real_reset = reset->ml_meth;

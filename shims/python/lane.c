@@ -22,6 +22,7 @@ struct residency {
     uint32_t hid_from; /* if hides: the entries [hid_from, first) were closed for its sake */
     bool hides;
     bool looked; /* what is current in it has been asked */
+    PyObject *stale; /* strong or NULL: the owner of what was current at its beginning and means nothing */
 };
 
 struct lane {
@@ -168,7 +169,12 @@ static void follow(struct lane *l, bool going_back)
     struct dvt_py_mark m;
     uint32_t first = top_res(l)->first;
     top_res(l)->looked = true;
-    if (!dvt_py_mark_now(&m)) {
+    bool any = dvt_py_mark_now(&m);
+    if (any && m.owner == top_res(l)->stale) {
+        dvt_py_mark_drop(&m);
+        any = false;
+    }
+    if (!any) {
         pop_to(l, first);
         hide_below(l);
         return;
@@ -184,7 +190,7 @@ static void follow(struct lane *l, bool going_back)
     push(l, &m);
 }
 
-static void enter_res(struct lane *l, PyObject *context)
+static void enter_res(struct lane *l, PyObject *context, bool for_nobody)
 {
     if (l->n_res == MAX_RESIDENCIES || l->n + 1 >= MAX_ENTRIES || l->overflow) {
         if (l->overflow++ == 0)
@@ -193,8 +199,20 @@ static void enter_res(struct lane *l, PyObject *context)
         return;
     }
     Py_XINCREF(context);
-    l->res[l->n_res++] = (struct residency){.context = context, .first = l->n};
+    struct residency *r = &l->res[l->n_res++];
+    *r = (struct residency){.context = context, .first = l->n};
+    struct dvt_py_mark m;
+    if (for_nobody && dvt_py_mark_now(&m)) {
+        r->stale = Py_NewRef(m.owner);
+        dvt_py_mark_drop(&m);
+    }
     follow(l, false);
+}
+
+static void forget_res(struct residency *r)
+{
+    Py_CLEAR(r->stale);
+    Py_CLEAR(r->context);
 }
 
 static void leave_res(struct lane *l)
@@ -204,7 +222,7 @@ static void leave_res(struct lane *l)
     l->n_res--;
     if (r.hides)
         unhide(l, r.hid_from);
-    Py_XDECREF(r.context);
+    forget_res(&r);
 }
 
 /* From nothing but what is true now. */
@@ -213,7 +231,7 @@ static void restart(struct lane *l)
     l->overflow = 0;
     pop_to(l, 0);
     while (l->n_res > 1)
-        Py_CLEAR(l->res[--l->n_res].context);
+        forget_res(&l->res[--l->n_res]);
     l->res[0].hides = false;
     PyObject *now = context_now();
     Py_XINCREF(now);
@@ -253,7 +271,7 @@ static void end_lane(PyObject *capsule)
     for (uint32_t i = 0; i < l->n; i++)
         dvt_py_mark_drop(&l->entries[i].mark);
     for (uint32_t i = 0; i < l->n_res; i++)
-        Py_CLEAR(l->res[i].context);
+        forget_res(&l->res[i]);
     free(l);
 }
 
@@ -321,7 +339,7 @@ static void end(struct lane *l, struct saved *s)
         PyErr_Restore(s->type, s->value, s->traceback);
 }
 
-void dvt_py_entered(PyObject *before, PyObject *context)
+static void entered(PyObject *before, PyObject *context, bool for_nobody)
 {
     struct saved s;
     if (dvt_py_quiet())
@@ -331,10 +349,20 @@ void dvt_py_entered(PyObject *before, PyObject *context)
         return;
     struct residency *r = top_res(l);
     if (r->context == before || l->overflow || (!r->context && l->n == r->first))
-        enter_res(l, context);
+        enter_res(l, context, for_nobody);
     else
         (void)in_step(l, context); /* restarts in the context just entered */
     end(l, &s);
+}
+
+void dvt_py_entered(PyObject *before, PyObject *context)
+{
+    entered(before, context, false);
+}
+
+void dvt_py_entered_for_nobody(PyObject *before, PyObject *context)
+{
+    entered(before, context, true);
 }
 
 void dvt_py_left(PyObject *context)

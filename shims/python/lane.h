@@ -9,7 +9,9 @@
  *   - it comes by a reset (going back to something that was not entered here): close all of it, open the new;
  *   - else open it, nested; beyond MAX_DEEP in one residency it takes the place of the top.
  *   - nothing current: close all of this residency, and those of the residencies below while this one lasts:
- *     code in an empty context works for nobody.
+ *     code in an empty context works for nobody;
+ *   - what an asyncio transport's read callback finds current is nothing: it is of the request in which the connection was made, or
+ *     in which its reading was last resumed, while the bytes may be any other's.
  * The thread's real context is compared at every event. If an enter or leave went by unseen (the shim was
  * loaded in the middle, a C caller that could not be patched), the lane starts again from what is true now. A
  * daemon that is away costs almost nothing: no event is followed until there is one, nor while nothing is
@@ -22,6 +24,8 @@
 
 /* Events, called after they happened. context is the one entered or left. */
 void dvt_py_entered(PyObject *before, PyObject *context);
+/* The same for a callback whose context says nothing of whom it works for. */
+void dvt_py_entered_for_nobody(PyObject *before, PyObject *context);
 void dvt_py_left(PyObject *context);
 void dvt_py_changed(bool going_back);
 /* The same where it is known what changed, for the shim's own scopes while OpenTelemetry is not in use: m

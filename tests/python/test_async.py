@@ -5,6 +5,7 @@ import concurrent.futures
 import contextvars
 import os
 import random
+import socket
 import sys
 import threading
 import time
@@ -113,6 +114,38 @@ class Tasks(Case):
                 await task
                 self.assertEqual(_dovetail._current()[1], span_of(s))
         asyncio.run(main())
+
+    def test_what_a_connection_reads_is_nobodys(self):
+        """Neither of the request in which the connection was made nor of that in which its reading was resumed: by pools and by
+        keep-alive it serves others."""
+        open_at_reading = []
+
+        class Protocol(asyncio.Protocol):
+            def __init__(self):
+                self.read = asyncio.Event()
+
+            def data_received(self, data):
+                open_at_reading.append(fakelib.open_scopes())
+                self.read.set()
+
+        async def main():
+            ours, theirs = socket.socketpair()
+            with dovetail.scope("first"):
+                transport, protocol = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
+            for _ in range(2):
+                theirs.send(b"x")
+                await protocol.read.wait()
+                protocol.read.clear()
+                transport.pause_reading()
+                with dovetail.scope("second"):
+                    transport.resume_reading()
+            with dovetail.scope("third"):
+                theirs.send(b"x")
+                await protocol.read.wait()
+            transport.close()
+            theirs.close()
+        asyncio.run(main())
+        self.assertEqual(open_at_reading, [0, 0, 0])
 
     def test_loop_between_steps_works_for_nobody(self):
         seen = []

@@ -180,10 +180,11 @@ static void report(struct driver *d, uint64_t now_ns)
 
 /* ---- feeding ---- */
 
-static void hand_traces(struct driver *d)
+/* What the writer has no room for waits in the pipeline, which then closes no more than it must. */
+static void hand_traces(struct driver *d, bool all)
 {
     struct trace *t;
-    while ((t = pipeline_take_closed(d->pipeline)) != NULL)
+    while ((all || writer_has_room(d->c.writer)) && (t = pipeline_take_closed(d->pipeline)) != NULL)
         writer_put_trace(d->c.writer, t);
 }
 
@@ -267,7 +268,7 @@ static void close_all(struct driver *d)
     empty_queues(d);
     pipeline_tick(d->pipeline, now_ns);
     pipeline_close_all(d->pipeline, now_ns);
-    hand_traces(d);
+    hand_traces(d, true);
     report(d, now_ns);
 }
 
@@ -281,7 +282,7 @@ static void pass_time(struct driver *d)
     }
     if (now_ns - d->ticked_ns >= TICK_MS * MS) {
         pipeline_tick(d->pipeline, now_ns);
-        hand_traces(d);
+        hand_traces(d, false);
         for (struct known *k = d->known; k; k = k->next) {
             if (!k->r.down && k->r.proc->map)
                 procmap_tick(k->r.proc->map, now_ns);

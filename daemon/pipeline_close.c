@@ -4,17 +4,49 @@
 #include "pipeline_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SCAN_NS 50000000u /* with many open traces they are looked through this often at most */
 enum { SCAN_MANY = 1000 };
 
 /* ---- closing ---- */
 
+static bool has_room(const struct pipeline *p, size_t bytes)
+{
+    return p->closed_bytes + bytes <= p->cfg.memory_cap_bytes;
+}
+
+/* Its samples were joined, and are lost after all. */
+static void count_lost(struct pipeline *p, const struct trace *t)
+{
+    p->retired.traces_lost++;
+    for (uint32_t i = 0; i < t->n_processes; i++)
+        edge_count(t->processes[i]->edge.traces_lost, 1);
+    for (uint32_t i = 0; i < t->n_samples; i++) {
+        struct proc_state *ps = pipeline_proc(p, t->samples[i].raw->thread.process);
+        struct ledger *l = ps ? &ps->ledger : &p->retired;
+        l->joined--;
+        l->lost_queue++;
+    }
+}
+
+static void shift_closed(struct pipeline *p)
+{
+    p->n_closed -= p->closed_first;
+    memmove(p->closed, p->closed + p->closed_first, p->n_closed * sizeof *p->closed);
+    p->closed_first = 0;
+}
+
 static void queue_closed(struct pipeline *p, struct trace *t)
 {
-    bool fits = t && p->closed_bytes + t->bytes <= p->cfg.memory_cap_bytes;
-    if (!fits || PIPELINE_PUSH(p->closed, p->n_closed, p->cap_closed, t)) {
+    if (!t) {
         p->retired.traces_lost++;
+        return;
+    }
+    if (p->closed_first && p->n_closed == p->cap_closed)
+        shift_closed(p);
+    if (!has_room(p, t->bytes) || PIPELINE_PUSH(p->closed, p->n_closed, p->cap_closed, t)) {
+        count_lost(p, t);
         trace_free(t);
         return;
     }
@@ -75,7 +107,8 @@ static bool is_worth_waiting(const struct pipeline *p, const struct trace_entry 
            p->now_ns < e->news_ns + p->rules.root_grace_ns + p->rules.idle_close_ns;
 }
 
-/* True if the entry is gone. */
+/* True if the entry is gone. What finds no room among the closed ones stays, and is due again: many long traces that
+ * began together are cut together. */
 static bool close_entry(struct pipeline *p, struct trace_entry *e, enum trace_due due)
 {
     join_threads_of(p, e);
@@ -83,6 +116,8 @@ static bool close_entry(struct pipeline *p, struct trace_entry *e, enum trace_du
         return false;
     if (has_nothing_new(e))
         e->part_ns = p->now_ns;
+    else if (p->closed_bytes && !has_room(p, e->build->bytes))
+        return false;
     else
         pipeline_close_part(p, e);
     if (e->n_open || e->build)

@@ -255,37 +255,42 @@ static void *writer_main(void *arg)
 
 /* ---- the pipeline's side ---- */
 
-static bool put(struct writer *w, struct item item, size_t bytes, bool must)
+static bool put(struct writer *w, struct item item, size_t bytes)
 {
     struct item *i = malloc(sizeof *i);
     if (!i)
         return false;
     *i = item;
-    if (must ? queue_push_must(&w->queue, i, bytes) : queue_push(&w->queue, i, bytes))
+    if (queue_push_must(&w->queue, i, bytes))
         return true;
     free(i);
     return false;
 }
 
+bool writer_has_room(const struct writer *w)
+{
+    return queue_bytes(&w->queue) < w->c.queue_bytes;
+}
+
 bool writer_put_trace(struct writer *w, struct trace *t)
 {
-    if (put(w, (struct item){.type = ITEM_TRACE, .trace = t}, sizeof(struct item) + t->bytes, false))
+    if (put(w, (struct item){.type = ITEM_TRACE, .trace = t}, sizeof(struct item) + t->bytes))
         return true;
     count_lost(w->c.counts, t);
-    log_event(LOG_LEVEL_WARN, "TRACE-LOST", "reason=queue-full samples=%u", t->n_samples);
+    log_event(LOG_LEVEL_WARN, "TRACE-LOST", "reason=no-memory samples=%u", t->n_samples);
     trace_free(t);
     return false;
 }
 
 void writer_put_report(struct writer *w, struct report *r)
 {
-    if (!put(w, (struct item){.type = ITEM_REPORT, .report = r}, sizeof(struct item), true))
+    if (!put(w, (struct item){.type = ITEM_REPORT, .report = r}, sizeof(struct item)))
         report_free(r);
 }
 
 void writer_put_flush(struct writer *w, uint64_t generation)
 {
-    if (!put(w, (struct item){.type = ITEM_FLUSH, .generation = generation}, sizeof(struct item), true))
+    if (!put(w, (struct item){.type = ITEM_FLUSH, .generation = generation}, sizeof(struct item)))
         board_put_flushed(w->c.board, generation); /* no memory for a word: nobody must wait for it */
 }
 

@@ -25,8 +25,9 @@ struct writer_config {
 };
 
 int writer_start(const struct writer_config *c, struct writer **ret, struct dvt_err *err);
-/* Pipeline's thread. Both take what they are given; a trace is refused when the queue is full: then it is
- * freed, counted as lost, and false. */
+/* Pipeline's thread: false while queue_bytes or more of traces wait, which then should wait with the pipeline. */
+bool writer_has_room(const struct writer *w);
+/* Pipeline's thread. Both take what they are given; without memory a trace is freed, counted as lost, and false. */
 bool writer_put_trace(struct writer *w, struct trace *t);
 void writer_put_report(struct writer *w, struct report *r);
 /* Everything put before is committed, then the board is told. */

@@ -5,7 +5,8 @@
  *
  * Each trace k works in a function of its own, work_k: a sample with work_k outside trace k is a wrong one. orphan() runs in no
  * scope and must be in no trace. Requests interleave by promises, timers, streams, emitters and bound functions, on the
- * main thread and in a worker. Prints "TRACE STEPS" a line: steps of work take equal CPU time.
+ * main thread and in a worker. Prints "TRACE NS" a line: steps of work, by what one takes in that trace's function and thread, timed
+ * at the end (how the compiler places a loop makes it some percent faster or slower than its copies).
  */
 'use strict';
 
@@ -39,6 +40,16 @@ function work(k) {
   const n = 10000 + random(200000);
   works[k](n);
   spent[k] += n;
+}
+
+function stepNs(k) {
+  let best = Infinity;
+  for (let i = 0; i < 9; i++) {
+    const begin = process.hrtime.bigint();
+    works[k](100000);
+    best = Math.min(best, Number(process.hrtime.bigint() - begin) / 100000);
+  }
+  return best;
 }
 
 /* ---- scopes ---- */
@@ -121,9 +132,10 @@ async function main() {
   const other = worker && new Promise(done => worker.on('message', done));
   await Promise.all(Array.from({length: TASKS}, () => root.runInAsyncScope(task)));
   await sleep(20);
-  if (!isMainThread) return parentPort.postMessage(spent);
+  const ns = spent.map((steps, k) => steps * stepNs(k));
+  if (!isMainThread) return parentPort.postMessage(ns);
   const more = await other;
-  for (let k = 0; k < TRACES; k++) console.log(hex(k, 32), spent[k] + more[k]);
+  for (let k = 0; k < TRACES; k++) console.log(hex(k, 32), Math.round(ns[k] + more[k]));
 }
 
 main();

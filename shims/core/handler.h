@@ -33,10 +33,12 @@ enum { DVT_PLAN_MAX_BEHIND = 8 }; /* strata missed, while signals were off, befo
 /* From the handler to the next sample, at most a quarter of the mean: one that came while the handler runs,
  * or before the kernel has sent its signal (30 to 150 us here), would be without a managed stack. */
 #define DVT_PLAN_MIN_NS 250000u
-/* Times the handler's delay: a period shorter than what a sample costs would let the thread do nothing but
- * be sampled, without ever coming to the handler that sets the next. On a busy host the delay can be 0.5 ms. */
+/* Times the handler's delay, at most half the mean, so that missed strata are caught up with: a period shorter than
+ * what a sample costs would let the thread do nothing but be sampled, without ever coming to the handler that sets
+ * the next. On a busy host the delay can be 0.5 ms. */
 enum { DVT_PLAN_MIN_LATE = 4 };
 
+/* The least period from now_ns on, by how late handlers came. */
 static inline uint64_t dvt_plan_least(struct dvt_plan *plan, uint64_t now_ns, uint64_t mean_ns)
 {
     uint64_t late = plan->due_ns && now_ns > plan->due_ns ? now_ns - plan->due_ns : 0;
@@ -45,8 +47,8 @@ static inline uint64_t dvt_plan_least(struct dvt_plan *plan, uint64_t now_ns, ui
         plan->late_ns = late < mean_ns ? late : mean_ns;
     uint64_t least = mean_ns / 4 < DVT_PLAN_MIN_NS ? mean_ns / 4 : DVT_PLAN_MIN_NS;
     uint64_t safe = plan->late_ns * DVT_PLAN_MIN_LATE;
-    if (safe > mean_ns)
-        safe = mean_ns;
+    if (safe > mean_ns / 2)
+        safe = mean_ns / 2;
     return safe > least ? safe : least;
 }
 

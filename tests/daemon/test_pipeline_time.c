@@ -526,6 +526,79 @@ static void test_memory_cap_closes_idle_traces_early(void)
     CHECK_STOP(r);
 }
 
+enum { N_OF_TRACE = 200 };
+
+/* A scope of the trace with N_OF_TRACE samples, joined, and due to be closed. */
+static void fill_trace(struct rig *r, uint8_t trace)
+{
+    uint64_t first = trace * 10000u;
+    rig_scope(r, 7, first + N_OF_TRACE, rig_rec(r, trace, first, first + N_OF_TRACE, trace));
+    for (uint64_t off = first + 1; off <= first + N_OF_TRACE; off++)
+        rig_sample(r, 7, off);
+    rig_drained(r, 7, first + N_OF_TRACE);
+    rig_tick(r, 0);
+}
+
+static size_t bytes_of_one(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    fill_trace(&r, 1);
+    rig_tick(&r, 2 * r.cfg.idle_close_ns);
+    struct trace *t = pipeline_take_closed(r.p);
+    size_t bytes = t ? t->bytes : 0;
+    trace_free(t);
+    CHECK_STOP(r);
+    return bytes;
+}
+
+static void test_a_trace_that_finds_no_room_to_be_closed_waits_and_loses_nothing(void)
+{
+    struct pipeline_config cfg;
+    struct rig r;
+    pipeline_config_default(&cfg);
+    cfg.memory_cap_bytes = bytes_of_one() * 3 / 2; /* of closed traces: one and a half */
+    CU_ASSERT_FATAL(cfg.memory_cap_bytes > 0);
+    rig_start(&r, &cfg, false);
+    for (uint8_t trace = 1; trace <= 2; trace++) {
+        fill_trace(&r, trace);
+        rig_tick(&r, 2 * r.cfg.idle_close_ns);
+    }
+    CU_ASSERT_EQUAL(pipeline_open_traces(r.p), 1);
+    for (uint8_t trace = 1; trace <= 2; trace++) {
+        struct trace *t = pipeline_take_closed(r.p);
+        CU_ASSERT_FATAL(t != NULL);
+        CU_ASSERT_EQUAL(t->id.b[15], trace);
+        CU_ASSERT_EQUAL(t->n_samples, N_OF_TRACE);
+        CU_ASSERT_PTR_NULL(pipeline_take_closed(r.p));
+        trace_free(t);
+        rig_tick(&r, MS);
+    }
+    CU_ASSERT_EQUAL(rig_ledger(&r).joined, 2 * N_OF_TRACE);
+    CU_ASSERT_EQUAL(rig_ledger(&r).traces_lost, 0);
+    CHECK_STOP(r);
+}
+
+static void test_samples_of_a_trace_that_is_lost_are_counted_as_lost(void)
+{
+    struct pipeline_config cfg;
+    struct rig r;
+    pipeline_config_default(&cfg);
+    cfg.memory_cap_bytes = bytes_of_one() * 3 / 2;
+    cfg.part_cap_samples = N_OF_TRACE; /* must be closed, room or not */
+    rig_start(&r, &cfg, false);
+    fill_trace(&r, 1);
+    fill_trace(&r, 2);
+    struct trace *t = pipeline_take_closed(r.p);
+    CU_ASSERT(t && t->n_samples == N_OF_TRACE);
+    trace_free(t);
+    CU_ASSERT_PTR_NULL(pipeline_take_closed(r.p));
+    CU_ASSERT_EQUAL(rig_ledger(&r).joined, N_OF_TRACE);
+    CU_ASSERT_EQUAL(rig_ledger(&r).lost_queue, N_OF_TRACE);
+    CU_ASSERT_EQUAL(rig_ledger(&r).traces_lost, 1);
+    CHECK_STOP(r);
+}
+
 static void test_memory_cap_drops_oldest_samples_and_counts_them(void)
 {
     struct pipeline_config cfg;
@@ -589,6 +662,8 @@ int main(void)
     T(test_redefined_code_applies_to_later_stacks_only);
     T(test_reasons_of_stacks_reach_the_sample);
     T(test_memory_cap_closes_idle_traces_early);
+    T(test_a_trace_that_finds_no_room_to_be_closed_waits_and_loses_nothing);
+    T(test_samples_of_a_trace_that_is_lost_are_counted_as_lost);
     T(test_memory_cap_drops_oldest_samples_and_counts_them);
     T(test_scopes_given_up_take_their_late_samples_along);
     CU_basic_set_mode(CU_BRM_VERBOSE);

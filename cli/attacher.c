@@ -31,11 +31,6 @@ static bool is_python(const struct target *t)
     return has(t, "libpython3") || program_begins(t, "python");
 }
 
-static bool is_node(const struct target *t)
-{
-    return has(t, "libnode.so") || program_begins(t, "node");
-}
-
 static bool is_c(const struct target *t)
 {
     return has(t, "libdovetail.so");
@@ -109,12 +104,11 @@ static int no_detach(const struct target *t, struct attach_note *ret, struct dvt
 static const struct attacher openj9 = {"java (OpenJ9)", is_openj9, describe,
                                        refuse_openj9,   no_attach, no_detach};
 static const struct attacher python = {"python", is_python, describe, refuse_by_start, no_attach, no_detach};
-static const struct attacher node = {"node", is_node, describe, refuse_by_start, no_attach, no_detach};
 static const struct attacher c_program = {"c", is_c, describe, refuse_c, no_attach, no_detach};
 static const struct attacher unknown = {"unknown", is_any, describe_any, refuse_any, no_attach, no_detach};
 
 /* In this order: a JVM may have Python in it, and each may have libdovetail. */
-static const struct attacher *const table[] = {&attacher_jvm, &openj9, &python, &node, &c_program, &unknown};
+static const struct attacher *const table[] = {&attacher_jvm, &openj9, &python, &attacher_node, &c_program, &unknown};
 
 const struct attacher *attacher_of(const struct target *t)
 {

@@ -2,11 +2,13 @@
 
     check.py CHECK NODE     CHECK: one of the functions below; NODE_PATH has the packages
 """
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 UNNAMED = {"(other functions)", "[anon]", "[unknown]"}
 SURE_SHARE = 0.01  # of all samples, so at least eight: a trace with that much cannot go without one
@@ -68,6 +70,78 @@ def api(node):
         done = subprocess.run([node, "--require", package, script], env={**os.environ, **env}, capture_output=True, text=True)
         good &= must(done.stdout.splitlines()[-1:] == ["good"] and not done.stderr, f"with {env}: {done.stdout} {done.stderr}")
     return good
+
+
+CYCLES = 10 if LONG else 2
+
+
+def ask(env, *args):
+    return subprocess.run([f"{BUILD}/bin/dovetail", *args], env=env, capture_output=True, text=True)
+
+
+def threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def look(process):
+    process.stdin.write("look\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def attach(node):
+    """Attached and detached again and again: traces while it is on, nothing left after; refused where it would harm."""
+    good = True
+    script, title = os.path.join(HERE, "attach.js"), f"node {version(node)}"
+    folder = tempfile.mkdtemp(prefix="truth-", dir=BUILD)
+    store = os.path.join(folder, "store")
+    with daemon(store, os.path.join(folder, "control")) as env, started(node, "--inspect-port=0", script) as process:
+        before = look(process)
+        for cycle in range(CYCLES):
+            on = ask(env, "attach", str(process.pid), "-d", "500ms")
+            left = look(process)
+            good &= must(on.returncode == 0 and left == before,
+                         f"{title}: cycle {cycle}: {on.stdout.strip() or on.stderr} left {left}")
+            if cycle == 0:
+                settled = threads(process.pid)
+        good &= must(threads(process.pid) == settled,
+                     f"{title}: {threads(process.pid)} threads, {settled} after the first")
+        off = ask(env, "detach", str(process.pid))
+        good &= must(off.returncode == 1 and "not profiled" in off.stdout,
+                     f"{title}: detached once more: {off.stdout.strip()}")
+        with started(node, "--inspect-port=0", script, "handler") as other:
+            on = ask(env, "attach", str(other.pid))
+            good &= must(on.returncode == 3 and "SIGUSR1 for itself" in on.stdout,
+                         f"{title}: own handler: {on.stdout.strip()}")
+            look(other)  # "mine" would be a line before it
+    good &= must(len(traces(store)) >= CYCLES, f"{title}: {len(traces(store))} traces in the store")
+    shutil.rmtree(folder)
+    return good
+
+
+@contextlib.contextmanager
+def started(*command):
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True) as process:
+        try:
+            assert process.stdout.readline() == "up\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def daemon(store, socket):
+    """Gives the environment that names it."""
+    with subprocess.Popen([f"{BUILD}/bin/dovetaild", "--store", store, "--socket", socket], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
+        try:
+            env = {**os.environ, "DOVETAIL_SOCKET": socket}
+            while ask(env, "status").returncode:
+                assert process.poll() is None
+            yield env
+        finally:
+            process.terminate()
 
 
 def line_of(function, store):

@@ -39,23 +39,43 @@ static void end_thread(void *unused)
     dvt_node_walker_stop_thread();
 }
 
-/* start(program): undefined, or why the shim is inert. Environments start one after the other: modules are loaded under
+/* Once for each environment. */
+static void start_walker(napi_env env)
+{
+    static __thread bool is_hooked;
+    if (!runtime.walk || dvt_node_walker_start_thread() != 0)
+        return;
+    if (!is_hooked && napi_add_env_cleanup_hook(env, end_thread, NULL) != napi_ok)
+        dvt_node_walker_stop_thread();
+    else
+        is_hooked = true;
+}
+
+/* NULL for undefined and what is no text. */
+static const char *option(napi_env env, napi_value v, char *out, size_t cap)
+{
+    size_t n;
+    return napi_get_value_string_utf8(env, v, out, cap, &n) == napi_ok && n > 0 ? out : NULL;
+}
+
+/* start(program, socket, service): undefined, or why the shim is inert. Environments start one after the other: modules are loaded under
  * Node's lock, and a worker's parent has started. */
 static napi_value start(napi_env env, napi_callback_info info)
 {
-    napi_value argv[1];
-    size_t argc = 1, n;
+    napi_value argv[3];
+    size_t argc = 3;
+    char socket[DVT_MAX_PATH + 1], service[DVT_MAX_SERVICE + 1];
+    if (napi_get_cb_info(env, info, &argc, argv, NULL, NULL) != napi_ok)
+        return NULL;
     if (!runtime.runtime_version) {
         set_version(env);
-        if (napi_get_cb_info(env, info, &argc, argv, NULL, NULL) == napi_ok && argc == 1 &&
-            napi_get_value_string_utf8(env, argv[0], program, sizeof program, &n) == napi_ok && n > 0)
-            runtime.program = program;
+        runtime.program = option(env, argv[0], program, sizeof program);
     }
-    if (dvt_rt_start(NULL, &runtime) == 0) {
+    const struct dvt_options options = {.socket = option(env, argv[1], socket, sizeof socket),
+                                        .service = option(env, argv[2], service, sizeof service)};
+    if (dvt_rt_start(&options, &runtime) == 0) {
         dvt_node_lane_watch(v8);
-        if (runtime.walk && dvt_node_walker_start_thread() == 0 &&
-            napi_add_env_cleanup_hook(env, end_thread, NULL) != napi_ok)
-            dvt_node_walker_stop_thread();
+        start_walker(env);
         return NULL;
     }
     return text(env, errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
@@ -66,6 +86,8 @@ static napi_value stop(napi_env env, napi_callback_info info)
     (void)env;
     (void)info;
     dvt_stop(500);
+    dvt_node_lane_unwatch();
+    dvt_node_walker_stop_thread();
     return NULL;
 }
 

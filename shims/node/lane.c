@@ -232,14 +232,23 @@ void dvt_node_lane_watch(const struct dvt_v8 *v8)
     v8->on_microtasks(v8->current(), on_microtasks, NULL);
 }
 
+void dvt_node_lane_unwatch(void)
+{
+    struct own *o = tl;
+    if (!o || !o->v8)
+        return;
+    o->v8->off_microtasks(o->v8->current(), on_microtasks, NULL);
+    o->v8 = NULL;
+    o->shared->words[DVT_NODE_DRAINS] = 0;
+}
+
 /* ---- life ---- */
 
 /* On the environment's thread, at its end. The shared memory goes with JavaScript's. */
 static void end(void *p)
 {
     struct own *o = p;
-    if (o->v8)
-        o->v8->off_microtasks(o->v8->current(), on_microtasks, NULL);
+    dvt_node_lane_unwatch();
     while (o->n > 0) {
         struct dvt_scope scope = o->n <= MAX_OPEN ? o->open[o->n - 1] : (struct dvt_scope){0};
         o->n--;

@@ -30,7 +30,8 @@ enum { DVT_NODE_ARG, DVT_NODE_KEEP, DVT_NODE_NAME, DVT_NODE_LINGERS, DVT_NODE_DR
 
 /* Defines open, close, commit, name and state on exports. napi_ok, or what failed; nothing is left open then. */
 napi_status dvt_node_lane_define(napi_env env, napi_value exports);
-/* From now on tells when microtasks are through. Once for each environment; NULL: never. */
+/* From now on notices when microtasks are through. NULL: never. */
 void dvt_node_lane_watch(const struct dvt_v8 *v8);
+void dvt_node_lane_unwatch(void);
 
 #endif

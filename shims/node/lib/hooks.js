@@ -17,6 +17,18 @@ const HAS_FRAMES = +process.versions.node.split('.')[0] >= 24 ||
 
 let storage = null; // OpenTelemetry's AsyncLocalStorage
 let manager = null;
+const undo = []; // how all that was wrapped is put back, where nobody wrapped it again
+
+/* Replaces object[key], an own or inherited method. */
+function replace(object, key, method) {
+  const before = Object.getOwnPropertyDescriptor(object, key);
+  object[key] = method;
+  undo.push(() => {
+    if (object[key] !== method) return;
+    if (before === undefined) delete object[key];
+    else Object.defineProperty(object, key, before);
+  });
+}
 
 /* The mark of what is current now, by OpenTelemetry and by own scopes: the innermost of both. */
 function markNow() {
@@ -60,12 +72,12 @@ function hookCallbacks() {
 /* On AsyncContextFrame `before` runs before the resource's context is there. */
 function wrapRunInAsyncScope() {
   const original = AsyncResource.prototype.runInAsyncScope;
-  AsyncResource.prototype.runInAsyncScope = function runInAsyncScope(fn, thisArg, ...args) {
+  replace(AsyncResource.prototype, 'runInAsyncScope', function runInAsyncScope(fn, thisArg, ...args) {
     return original.call(this, function(...inner) {
       lane.change(markNow());
       return Reflect.apply(fn, this, inner);
     }, thisArg, ...args);
-  };
+  });
 }
 
 /* ---- OpenTelemetry ---- */
@@ -74,7 +86,7 @@ function bind(contextManager) {
   const als = contextManager && contextManager._asyncLocalStorage;
   if (!als || typeof als.run !== 'function' || manager === contextManager) return;
   const {run, enterWith} = als;
-  als.run = function(store, fn, ...args) {
+  replace(als, 'run', function(store, fn, ...args) {
     const level = lane.level();
     lane.enter(own.isUsed() ? own.inner(ofContext(store)) : ofContext(store), lane.SYNC);
     try {
@@ -82,11 +94,11 @@ function bind(contextManager) {
     } finally {
       lane.leaveTo(level);
     }
-  };
-  als.enterWith = function(store) {
+  });
+  replace(als, 'enterWith', function(store) {
     enterWith.call(this, store);
     changed();
-  };
+  });
   manager = contextManager;
   storage = als;
 }
@@ -100,15 +112,21 @@ function changed() {
 /* Makes object[key] an accessor that tells of each value set. */
 function watch(object, key, told) {
   let value = object[key];
+  const get = () => value;
   if (value !== undefined) told(value);
   Object.defineProperty(object, key, {
     configurable: true,
     enumerable: true,
-    get: () => value,
+    get,
     set(v) {
       value = v;
       told(v);
     },
+  });
+  undo.push(() => {
+    if (Object.getOwnPropertyDescriptor(object, key)?.get !== get) return;
+    delete object[key];
+    if (value !== undefined) object[key] = value;
   });
 }
 
@@ -136,4 +154,10 @@ function install() {
   enable(true);
 }
 
-module.exports = {install, enable, markNow, isBound: () => storage !== null};
+function uninstall() {
+  enable(false);
+  while (undo.length > 0) undo.pop()();
+  storage = manager = null;
+}
+
+module.exports = {install, uninstall, enable, markNow, isBound: () => storage !== null};

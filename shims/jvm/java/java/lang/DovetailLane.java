@@ -138,7 +138,8 @@ public final class DovetailLane {
     }
 
     private void push(byte source, long serial) {
-        sources[n] = source;
+        if (sources[n] != source)
+            sources[n] = source;
         serials[n++] = serial;
     }
 
@@ -184,10 +185,10 @@ public final class DovetailLane {
             closeElsewhere(serial);
             return;
         }
-        int i = find(serial);
-        if (i >= 0 && i == n - 1)
-            popTo(i);
-        else if (i >= 0)
+        int i = n - 1;
+        if (i >= 0 && serials[i] == serial)
+            pop(i);
+        else if ((i = find(serial)) >= 0)
             remove(i);
     }
 
@@ -268,15 +269,24 @@ public final class DovetailLane {
     }
 
     private void popTo(int to) {
-        while (n > to) {
-            int i = --n;
-            long serial = serialNow(i);
-            if (serial != 0 && !DovetailSlot.drop(slotNow(), serial))
-                finish(i, serial);
-            forget(i);
-            if (virtual != 0)
-                DovetailVirtual.pop(virtual, i);
-        }
+        while (n > to)
+            pop(n - 1);
+    }
+
+    /** Closes the innermost. */
+    private void pop(int i) {
+        n = i;
+        if (virtual != 0 || !DovetailSlot.drop(slot, serials[i]))
+            popUnusual(i);
+        forget(i);
+    }
+
+    private void popUnusual(int i) {
+        long serial = serialNow(i);
+        if (serial != 0 && !DovetailSlot.drop(slotNow(), serial))
+            finish(i, serial);
+        if (virtual != 0)
+            DovetailVirtual.pop(virtual, i);
     }
 
     /** The close that is not a plain drop. */

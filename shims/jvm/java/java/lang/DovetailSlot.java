@@ -49,6 +49,12 @@ final class DovetailSlot {
         return U.getIntOpaque(null, RECORDING) != 0;
     }
 
+    /** What is so already is not stored: a scope is as dear as its stores, for which the next native call waits. */
+    private static void setInt(long at, int value) {
+        if (U.getInt(null, at) != value)
+            U.putInt(null, at, value);
+    }
+
     /** Closes the slot's innermost scope if it is this one and no sample fell inside. False: not so, nothing was done. Own thread only. */
     static boolean drop(long slot, long serial) {
         int depth = U.getInt(null, slot + DEPTH);
@@ -67,9 +73,8 @@ final class DovetailSlot {
         long name = U.getLong(null, f + F_NAME);
         long by = slot + DROPPED_BY + 4L * (name == 0 ? 0 : U.getInt(null, name + NAME_ID));
         U.putInt(null, by, U.getInt(null, by) + 1);
-        U.putInt(null, slot + ARENA_TOP, U.getInt(null, f + F_ARENA_AT));
-        U.putInt(null, slot + OVERFLOW, 0);
-        U.putIntRelease(null, slot + DEPTH, depth - 1);
+        setInt(slot + ARENA_TOP, U.getInt(null, f + F_ARENA_AT));
+        setInt(slot + OVERFLOW, 0);
         if (depth == 1)
             U.putLongRelease(null, slot + ROOT_HEAD, ROOT_NONE);
         return true;

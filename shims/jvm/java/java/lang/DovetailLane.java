@@ -33,6 +33,7 @@ public final class DovetailLane {
     // What there is to know of the span that was told last.
     private long trace0, trace1, id, parent, name;
     private int flags;
+    private final DovetailHex hex = new DovetailHex(); // of the same, if it was told in hex
 
     private DovetailLane(boolean isVirtual) {
         virtual = isVirtual ? DovetailVirtual.new0() : 0;
@@ -64,32 +65,37 @@ public final class DovetailLane {
 
     /** Tells the ids of a span, from hex. True: its parent or root, and its name, must follow; they are not known yet. */
     public boolean ids(String trace, String spanId, boolean isSampled, boolean isRemote) {
-        byte[] hex = DovetailHex.of(trace, 32);
-        long t0 = DovetailHex.at(hex, 0), t1 = DovetailHex.at(hex, 16), of = DovetailHex.at(DovetailHex.of(spanId, 16), 0);
-        if (!isRemote)
-            return begin(t0, t1, of, isSampled);
-        begin(t0, t1, 0, isSampled); // this thread works for its trace, in no span of its own yet
-        parent = of;
-        flags |= REMOTE_PARENT;
+        boolean isNew = hex.take(trace, spanId);
+        if (!isNew && !isRemote && isKnown(isSampled))
+            return false;
+        begin(hex.trace0(), hex.trace1(), isRemote ? 0 : hex.span(), isSampled);
+        if (isRemote) { // this thread works for its trace, in no span of its own yet
+            parent = hex.span();
+            flags |= REMOTE_PARENT;
+        }
         return true;
     }
 
     /** The same from numbers. */
     public boolean ids(long traceHigh, long trace, long spanId, boolean isSampled) {
-        return begin(Long.reverseBytes(traceHigh), Long.reverseBytes(trace), Long.reverseBytes(spanId), isSampled);
+        long t0 = Long.reverseBytes(traceHigh), t1 = Long.reverseBytes(trace), of = Long.reverseBytes(spanId);
+        if (of == id && t1 == trace1 && t0 == trace0 && isKnown(isSampled))
+            return false;
+        hex.forget();
+        begin(t0, t1, of, isSampled);
+        return true;
     }
 
-    private boolean begin(long t0, long t1, long of, boolean isSampled) {
-        int sampled = isSampled ? 0 : UNSAMPLED;
-        boolean hasParent = (parent | flags & ROOT) != 0;
-        if (of == id && t1 == trace1 && t0 == trace0 && of != 0 && hasParent && (flags & UNSAMPLED) == sampled)
-            return false;
+    private boolean isKnown(boolean isSampled) {
+        return id != 0 && (parent | flags & ROOT) != 0 && (flags & UNSAMPLED) == (isSampled ? 0 : UNSAMPLED);
+    }
+
+    private void begin(long t0, long t1, long of, boolean isSampled) {
         trace0 = t0;
         trace1 = t1;
         id = of;
-        flags = sampled;
+        flags = isSampled ? 0 : UNSAMPLED;
         parent = name = 0;
-        return true;
     }
 
     /** Whether the span that was told last works for a trace at all. */
@@ -98,7 +104,7 @@ public final class DovetailLane {
     }
 
     public void parent(String spanId, boolean isRemote) {
-        parent = DovetailHex.at(DovetailHex.of(spanId, 16), 0);
+        parent = DovetailHex.span(spanId);
         if (isRemote)
             flags |= REMOTE_PARENT;
     }

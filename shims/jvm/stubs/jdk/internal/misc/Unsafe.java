@@ -3,6 +3,7 @@ package jdk.internal.misc;
 public final class Unsafe {
     public static native Unsafe getUnsafe();
     public native long objectFieldOffset(Class<?> c, String name);
+    public native long objectFieldOffset(java.lang.reflect.Field f);
 
     public native Object getReference(Object base, long at);
     public native byte getByte(Object base, long at);

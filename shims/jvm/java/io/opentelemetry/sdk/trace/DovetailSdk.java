@@ -13,7 +13,7 @@ public final class DovetailSdk extends DovetailSpan {
     public void tell(Object span, DovetailLane lane) {
         ReadableSpan s = (ReadableSpan) span;
         SpanContext parent = s.getParentSpanContext();
-        lane.name(s.getName());
+        lane.name(glanceAtName(span));
         if (parent != null && parent.isValid())
             lane.parent(parent.getSpanId(), parent.isRemote());
         else

@@ -181,13 +181,21 @@ static int load_agent(const struct jvm *j, const struct attach_options *o, struc
     struct hotspot_answer a;
     char *options = o->service ? alloc_printf("socket=%s,service=%s", o->socket, o->service)
                                : alloc_printf("socket=%s", o->socket);
+    struct timespec step = {0, STEP_MS * 1000000};
     int rc = hotspot_load(&j->hotspot, j->library, options, &a, err);
+    /* JDK 21 and later, for some milliseconds more. */
+    for (int waited = 0; waited < HOOK_TIMEOUT_MS && rc && strstr(err->text, "live phase");
+         waited += STEP_MS) {
+        nanosleep(&step, NULL);
+        rc = hotspot_load(&j->hotspot, j->library, options, &a, err);
+    }
     free(options);
     if (rc == 0 && a.agent != 0) {
-        rc = dvt_fail(
-            err, DVT_ESTATE, 0,
-            "the agent cannot start in it (%d): its classes are refused, or another agent is in the way",
-            a.agent);
+        rc =
+            dvt_fail(err, DVT_ESTATE, 0,
+                     "the agent cannot start in it (%d): its classes are refused, or another agent is in the "
+                     "way",
+                     a.agent);
     }
     return rc;
 }

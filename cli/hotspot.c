@@ -174,6 +174,8 @@ static void learn(struct hotspot *h, struct hotspot_facts *f)
     if (p.capabilities && (p.capabilities[0] == '0' || p.capabilities[0] == '1')) {
         f->attach_is_off = p.capabilities[0] == '0' ? HOTSPOT_YES : HOTSPOT_NO; /* its own word for it */
     }
+    /* Of JVMs that keep no counters: a thread that is started last. */
+    f->is_initialised = p.is_ready || target_has_thread(t, "VM Periodic Tas");
     snprintf(h->version, sizeof h->version, "%s", p.version ? p.version : "");
     f->major = hotspot_major(h->version);
     h->command = p.command;
@@ -244,12 +246,11 @@ int hotspot_judge(const struct hotspot_facts *f, struct dvt_err *err)
         return dvt_fail(err, DVT_ESTATE, 0,
                         "it runs with -XX:+DisableAttachMechanism: start it without, or under dovetail run");
     }
+    if (!f->is_initialised || (!f->listens && !f->handles_signal)) {
+        return dvt_fail(err, DVT_ESTATE, 0, "it is starting up: try again");
+    }
     if (f->listens) {
         return 0;
-    }
-    if (!f->handles_signal) {
-        return dvt_fail(err, DVT_ESTATE, 0,
-                        "it neither listens nor handles SIGQUIT yet: it is starting up; try again");
     }
     if (f->attach_is_off == HOTSPOT_UNKNOWN) {
         return dvt_fail(

@@ -19,6 +19,7 @@ struct hotspot {
 enum hotspot_truth { HOTSPOT_NO, HOTSPOT_YES, HOTSPOT_UNKNOWN };
 struct hotspot_facts {
     bool listens;                      /* its socket takes connections already */
+    bool is_initialised;               /* else an agent, or the signal, could be its end */
     bool handles_signal;               /* SIGQUIT has a handler */
     bool is_other_user;                /* and we are not root */
     char state;                        /* of struct target */

@@ -14,6 +14,7 @@ enum {
     MAGIC = 0xcafec0c0, /* big endian, whatever the rest is */
     LITTLE_ENDIAN_DATA = 1,
     MAJOR = 2,
+    READY_AT = 7, /* "accessible" */
     HEAD_BYTES = 32,
     ENTRY_BYTES = 20,
     MAX_ENTRIES = 65536,
@@ -57,7 +58,7 @@ static int take_entry(struct hsperf *h, const uint8_t *p, uint32_t n)
 
 int hsperf_decode(const uint8_t *p, size_t n, struct hsperf *ret)
 {
-    struct hsperf h = {0};
+    struct hsperf h = {.is_ready = n > READY_AT && p[READY_AT] == 1};
     if (n < HEAD_BYTES || n > MAX_FILE || p[0] != MAGIC >> 24 || p[1] != (MAGIC >> 16 & 255) ||
         p[2] != (MAGIC >> 8 & 255) || p[3] != (MAGIC & 255) || p[4] != LITTLE_ENDIAN_DATA || p[5] != MAJOR) {
         return DVT_EFORMAT;

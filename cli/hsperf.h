@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct hsperf {
+    bool is_ready;   /* the JVM has initialised, and an agent may be loaded */
     char *version;   /* java.property.java.version: "25.0.1"; all owned, NULL if not told */
     char *command;   /* sun.rt.javaCommand: main class or jar, and arguments */
     char *arguments; /* java.rt.vmArgs: of the command line, JAVA_TOOL_OPTIONS and option files; the JVM cuts

@@ -2,6 +2,7 @@
 #include "target.h"
 #include "alloc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,7 +19,7 @@ enum { MAX_STATUS = 16 << 10, MAX_WORDS = 4 << 20, MAX_MAPS = 64 << 20, FIRST_RE
 /* A file of /proc/PID, NUL-terminated; NULL with errno. What is beyond max is cut. */
 static char *read_file(pid_t pid, const char *name, size_t max, size_t *ret_n)
 {
-    char path[64];
+    char path[320];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -168,6 +169,29 @@ const char *target_variable(const struct target *t, const char *name)
         }
     }
     return NULL;
+}
+
+bool target_has_thread(const struct target *t, const char *comm)
+{
+    char path[300];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)t->pid);
+    DIR *dir = opendir(path);
+    const struct dirent *e;
+    while (dir && !found && (e = readdir(dir)) != NULL) {
+        size_t n;
+        snprintf(path, sizeof path, "task/%.200s/comm", e->d_name);
+        char *name = read_file(t->pid, path, MAX_STATUS, &n);
+        if (name) {
+            name[strcspn(name, "\n")] = 0;
+            found = strcmp(name, comm) == 0;
+        }
+        free(name);
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return found;
 }
 
 size_t target_find_mapped(const char *maps, const char *begin, const char **ret)

@@ -35,6 +35,8 @@ bool target_is_there(const struct target *t);
 bool target_catches(const struct target *t, int signal);
 /* The value of an environment variable as it was given at its start, or NULL. */
 const char *target_variable(const struct target *t, const char *name);
+/* Whether it has a thread of this name, as the kernel keeps it: 15 bytes. */
+bool target_has_thread(const struct target *t, const char *comm);
 /* The path of the first mapped file whose name begins so ("libjvm.so"), also if it was removed since; NULL:
  * there is none. The caller frees. */
 char *target_mapped(const struct target *t, const char *begin);

@@ -234,7 +234,7 @@ void dvt_scope_label(struct dvt_scope scope, const char *key, const char *value)
     }
     int i = dvt_scope_find(s, scope.serial);
     if (i < 0)
-        dvt_count(&s->n.misuse_stale);
+        dvt_scope_count_missing(s, scope.serial);
     else
         dvt_arena_label(s, (uint32_t)i, key, value);
 }

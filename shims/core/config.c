@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "resource.h"
 #include "../../proto/str.h"
 #include "../../proto/tag.h"
 
@@ -62,12 +63,15 @@ int dvt_config_read(struct dvt_config *c, const struct dvt_options *options, con
     static const struct dvt_options none;
     const struct dvt_options *o = options ? options : &none;
     const char *off = getenv("DOVETAIL"), *ticks = getenv("DOVETAIL_TICKS");
+    char resource[sizeof c->service];
+    dvt_resource_service(getenv("OTEL_RESOURCE_ATTRIBUTES"), resource, sizeof resource);
     *c = (struct dvt_config){.dormant = o->dormant};
     c->off = off && strcmp(off, "off") == 0;
     c->no_ticks = ticks && strcmp(ticks, "off") == 0;
     copy_cut(c->program, sizeof c->program, program ? program : program_invocation_short_name);
+    const char *unnamed = resource[0] ? resource : c->program;
     copy_cut(c->service, sizeof c->service,
-             first_set(o->service, "DOVETAIL_SERVICE", "OTEL_SERVICE_NAME", c->program));
+             first_set(o->service, "DOVETAIL_SERVICE", "OTEL_SERVICE_NAME", unnamed));
     copy_cut(c->tag_template, sizeof c->tag_template,
              first_set(o->tag_template, "DOVETAIL_TAG", NULL, DVT_TAG_DEFAULT));
     int rc = dvt_tag_check(dvt_str(c->tag_template), err);

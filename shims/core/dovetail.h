@@ -29,7 +29,7 @@ extern "C" {
 
 struct dvt_options {
     const char *socket;       /* control socket; NULL: $DOVETAIL_SOCKET, else the default places */
-    const char *service;      /* NULL: $DOVETAIL_SERVICE, $OTEL_SERVICE_NAME, the program's name */
+    const char *service;      /* NULL: $DOVETAIL_SERVICE, $OTEL_SERVICE_NAME, $OTEL_RESOURCE_ATTRIBUTES, the program */
     const char *tag_template; /* NULL: $DOVETAIL_TAG, else "{trace}/{span}/{name}" */
     bool dormant;             /* do not connect until dvt_wake (used by attach) */
 };

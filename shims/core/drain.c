@@ -9,6 +9,8 @@
  * below h, then its thread had stored OPENING before the sample that made h (the sample is an interrupt of
  * that same thread), and we, having seen h, would have seen OPENING and claimed nothing new. Stacks and
  * announcements are read after the ring's end, so what a record in the ring depends on is sent before it.
+ * While DVT_REMOTE_VOID is set nothing is open, whatever root says: the thread clears it before it opens a
+ * scope, so the last argument holds with it in OPENING's place.
  */
 #include "drain.h"
 
@@ -123,7 +125,9 @@ static struct view look(struct dvt_slot *s)
     uint64_t now = dvt_now_ns();
     const _Atomic uint64_t *head_ptr = atomic_load_explicit(&s->head_ptr, memory_order_acquire);
     v.head = atomic_load_explicit(head_ptr, memory_order_acquire);
+    bool is_void = dvt_slot_is_void(s);
     uint64_t root = atomic_load_explicit(&s->root_head, memory_order_acquire);
+    root = is_void ? DVT_ROOT_NONE : root;
     uint32_t root_epoch = atomic_load_explicit(&s->root_epoch, memory_order_relaxed);
     uint64_t root_ns = root < DVT_ROOT_OPENING ? root_start_ns(s, root_epoch) : 0;
     v.end = dvt_ring_end(&s->ring);

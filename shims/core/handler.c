@@ -142,7 +142,7 @@ static void sampled(struct dvt_slot *s, int fd, void *context)
         return;
     uint64_t now_ns = dvt_now_ns();
     uint32_t depth = atomic_load_explicit(&s->depth, memory_order_acquire), epoch = word & ~DVT_EPOCH_PENDING;
-    if (!atomic_load_explicit(&s->busy, memory_order_relaxed))
+    if (!atomic_load_explicit(&s->busy, memory_order_relaxed) && !dvt_slot_is_void(s))
         for (uint32_t i = 0; i < depth; i++)
             announce(s, i, head, now_ns, epoch);
     take_stack(s, head, now_ns, epoch, context);

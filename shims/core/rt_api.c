@@ -61,7 +61,7 @@ static bool close_slow(struct dvt_scope h, const struct dvt_name *name)
     dvt_scope_take_remote(s);
     int i = dvt_scope_find(s, h.serial);
     if (i < 0 || (s->frames[i].flags & DVT_F_CLOSING)) {
-        dvt_count(&s->n.misuse_stale);
+        dvt_scope_count_missing(s, h.serial);
         return false;
     }
     struct dvt_frame *f = &s->frames[i];

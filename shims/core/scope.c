@@ -22,6 +22,24 @@ struct dvt_slot *dvt_enter_slow(void)
     return s;
 }
 
+/* ---- giving up ---- */
+
+/* What is open counts as dropped. */
+static void give_up(struct dvt_slot *s)
+{
+    s->void_serial = atomic_load_explicit(&s->serial, memory_order_relaxed);
+    for (uint32_t depth; (depth = dvt_depth(s)) > 0;) {
+        dvt_count_drop(s, s->frames[depth - 1].name);
+        dvt_frame_pop(s, &s->frames[depth - 1], depth);
+    }
+}
+
+void dvt_scope_count_missing(struct dvt_slot *s, uint64_t serial)
+{
+    if (serial > s->void_serial)
+        dvt_count(&s->n.misuse_stale);
+}
+
 void dvt_scope_overflow(struct dvt_slot *s)
 {
     s->overflow++;
@@ -289,7 +307,7 @@ void dvt_scope_close_slow(struct dvt_scope h, bool always)
     }
     int i = dvt_scope_find(s, h.serial);
     if (i < 0 || (s->frames[i].flags & DVT_F_CLOSING)) {
-        dvt_count(&s->n.misuse_stale);
+        dvt_scope_count_missing(s, h.serial);
         return;
     }
     dvt_scope_note_order(s, (uint32_t)i);
@@ -332,7 +350,7 @@ static void take_one(struct dvt_slot *s, const struct dvt_remote_close *r)
 {
     int i = dvt_scope_find(s, r->serial);
     if (i < 0 || (s->frames[i].flags & DVT_F_CLOSING)) {
-        dvt_count(&s->n.misuse_stale);
+        dvt_scope_count_missing(s, r->serial);
         return;
     }
     struct dvt_frame *f = &s->frames[i];
@@ -351,6 +369,10 @@ void dvt_scope_take_remote(struct dvt_slot *s)
 {
     if (!atomic_load_explicit(&s->remote_pending, memory_order_relaxed))
         return;
+    if (dvt_slot_is_void(s)) { /* the mark goes last: drain.c looks at it before it looks at root_head */
+        give_up(s);
+        atomic_fetch_and_explicit(&s->remote_pending, ~DVT_REMOTE_VOID, memory_order_release);
+    }
     for (size_t k = 0; k < DVT_REMOTE_CLOSES; k++) {
         struct dvt_remote_close *r = &s->remote[k];
         if (atomic_load_explicit(&r->state, memory_order_acquire) != 2)

@@ -30,6 +30,8 @@ void dvt_scope_close_slow(struct dvt_scope h, bool always);
 /* A close by a thread that is not the owner: left for the owner. Any thread. */
 void dvt_scope_close_remote(struct dvt_scope h, bool always, const struct dvt_name *name);
 void dvt_scope_count_stale(void);
+/* A close found no such scope on its thread: misuse, unless the scope was given up. */
+void dvt_scope_count_missing(struct dvt_slot *s, uint64_t serial);
 /* Counts and marks frame i if it is not the innermost. */
 void dvt_scope_note_order(struct dvt_slot *s, uint32_t i);
 /* Whether the frame was opened before its thread's ring was there. Async-signal-safe. */

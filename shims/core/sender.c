@@ -66,6 +66,8 @@ static void set_recording(bool on)
 {
     if (on)
         dvt_tick_sync(); /* none was made while the library slept */
+    if (on && !__atomic_load_n(&dvt_recording, __ATOMIC_RELAXED))
+        dvt_slot_void_open();
     __atomic_store_n(&dvt_recording, on, __ATOMIC_RELAXED);
 }
 

@@ -48,6 +48,11 @@ enum {
 #define DVT_EPOCH_TICKS (1u << 31) /* in root_epoch, which is never pending: root_start is in ticks */
 #define DVT_HEAD_UNKNOWN (UINT64_MAX >> 1) /* as an upper bound: beyond any ring offset */
 
+/* In remote_pending: what is open is from before a time in which nothing was recorded. What the thread opened
+ * inside it since is not known, so it counts for nothing; the owner removes it before it opens or closes
+ * anything. */
+#define DVT_REMOTE_VOID (1u << 31)
+
 /* root_head while no scope is open, and while the outermost is being opened. */
 #define DVT_ROOT_NONE UINT64_MAX
 #define DVT_ROOT_OPENING (UINT64_MAX - 1)
@@ -125,10 +130,11 @@ struct dvt_slot {
     _Atomic uint32_t epoch_word;
     _Atomic uint32_t depth;                   /* open frames */
     _Atomic uint32_t busy;                    /* frames or arena are being moved: the handler keeps off */
-    _Atomic uint32_t remote_pending;          /* ready entries in remote[] */
+    _Atomic uint32_t remote_pending;          /* ready entries in remote[], and DVT_REMOTE_VOID */
     uint32_t overflow;                        /* open scopes beyond DVT_MAX_DEPTH */
     uint32_t arena_top;
     _Atomic uint64_t serial;                  /* scopes opened so far; the sender reads it */
+    uint64_t void_serial;                     /* scopes up to this one were given up, if still open then */
     uint64_t id_base[3];                      /* random: see dvt_new_trace */
     /* The outermost open scope, for the sender's settled_head. */
     _Atomic uint64_t root_head, root_start;
@@ -194,6 +200,8 @@ bool dvt_slot_is_live(const struct dvt_slot *s);
 bool dvt_slot_is_ours(const struct dvt_slot *s);
 /* Sender: gives an emptied slot of an ended thread to the next thread. */
 void dvt_slot_free(struct dvt_slot *s);
+/* Before recording goes on: marks what is open on any thread with DVT_REMOTE_VOID. */
+void dvt_slot_void_open(void);
 /* Sums the counts of all slots of this process (after a fork: of the child). */
 void dvt_slot_sum(struct dvt_shim_counts *ret);
 /* Misuse by a thread without a slot. */
@@ -211,6 +219,11 @@ static inline uint8_t *dvt_slot_arena(struct dvt_slot *s)
 static inline uint32_t dvt_slot_epoch(const struct dvt_slot *s)
 {
     return atomic_load_explicit(&s->epoch_word, memory_order_relaxed) & ~DVT_EPOCH_PENDING;
+}
+/* Async-signal-safe, any thread. */
+static inline bool dvt_slot_is_void(const struct dvt_slot *s)
+{
+    return atomic_load_explicit(&s->remote_pending, memory_order_acquire) & DVT_REMOTE_VOID;
 }
 static inline void dvt_count(_Atomic uint64_t *c)
 {

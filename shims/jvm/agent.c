@@ -16,6 +16,7 @@
 #include "helper.h"
 #include "hooks.h"
 #include "natives.h"
+#include "service.h"
 #include "stacks.h"
 #include "virtual.h"
 #include "../core/runtime.h"
@@ -25,6 +26,7 @@ enum { STOP_MS = 500, MAX_OPTIONS = 1024, LINK_TRIES = 400, LINK_WAIT_US = 5000 
 
 static struct dvt_runtime runtime = {.runtime = "jvm"};
 static char version[64];
+static struct dvt_jvm_service service;
 static jvmtiEnv *jvmti;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
@@ -79,6 +81,14 @@ static void set_version(jvmtiEnv *ti)
     runtime.runtime_version = version;
 }
 
+static void set_service(void)
+{
+    dvt_jvm_service_read(jvmti, &service);
+    runtime.program = service.program[0] ? service.program : NULL;
+    if (!options.service && service.name[0])
+        options.service = service.name;
+}
+
 /* In a JVM whose frames are not known, stacks are those of native code. */
 static void set_up(JNIEnv *env)
 {
@@ -105,7 +115,11 @@ static int start(JNIEnv *env)
         return 0;
     set_version(jvmti);
     set_up(env);
-    if (define_classes(env) != 0 || dvt_rt_start(&options, &runtime) != 0) {
+    set_service();
+    int rc = define_classes(env);
+    dvt_jvm_virtual_start();
+    if (rc != 0 || dvt_rt_start(&options, &runtime) != 0) {
+        dvt_jvm_virtual_stop();
         dvt_jvm_stacks_stop();
         return -1;
     }
@@ -235,6 +249,13 @@ static int start_hooking(JNIEnv *env)
     return runs ? 0 : -1;
 }
 
+/* JDK 17 loads agents before that too. */
+static bool is_initialised(void)
+{
+    jvmtiPhase phase;
+    return (*jvmti)->GetPhase(jvmti, &phase) == JVMTI_ERROR_NONE && phase == JVMTI_PHASE_LIVE;
+}
+
 /* Also the second time and later, of an agent that is there. */
 static jint attach(JavaVM *vm, const char *given)
 {
@@ -248,7 +269,7 @@ static jint attach(JavaVM *vm, const char *given)
     }
     if (is_off() || (*vm)->GetEnv(vm, (void **)&env, JNI_VERSION_10) != JNI_OK || open_jvmti(vm) != 0)
         return JNI_ERR;
-    if (start(env) != 0)
+    if (!is_initialised() || start(env) != 0)
         return JNI_ERR;
     if (start_hooking(env) == 0)
         return JNI_OK;

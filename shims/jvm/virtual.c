@@ -23,17 +23,22 @@ struct entry {
 };
 
 struct dvt_jvm_virtual {
-    void *slot; /* read by DovetailVirtual, and the next two: of the present residency */
+    void *slot; /* read by DovetailVirtual, and the next three: of the present residency */
     uint64_t n; /* written by it too */
+    uint64_t life; /* lives when slot and serials were set */
     uint64_t serial[DVT_JVM_VIRTUAL_MAX];
     struct entry entries[DVT_JVM_VIRTUAL_MAX];
 };
-_Static_assert(offsetof(struct dvt_jvm_virtual, n) == 8 && offsetof(struct dvt_jvm_virtual, serial) == 16,
+_Static_assert(offsetof(struct dvt_jvm_virtual, n) == 8 && offsetof(struct dvt_jvm_virtual, life) == 16 &&
+                   offsetof(struct dvt_jvm_virtual, serial) == 24,
                "DovetailVirtual reads them");
 
 static jvmtiEnv *jvmti; /* of its own, since it has callbacks of a newer version; NULL: no virtual threads */
 static jint mount_event = -1, unmount_event = -1;
-static _Atomic bool is_on;
+static _Atomic bool is_on, was_on;
+/* How often the events were turned off. Without them threads change carriers unseen: what was opened before is another's by
+ * then, and is not touched any more; the library gives it up when it starts again. */
+static _Atomic uint64_t lives;
 
 /* ---- residencies ---- */
 
@@ -56,15 +61,21 @@ static void close_one(struct dvt_jvm_virtual *v, uint64_t i)
     dvt_rt_commit(scope, &late);
 }
 
+static uint64_t life_now(void)
+{
+    return atomic_load_explicit(&lives, memory_order_acquire); /* pairs with dvt_jvm_virtual_stop */
+}
+
 static void leave(struct dvt_jvm_virtual *v)
 {
-    for (uint64_t i = v->n; i-- > 0;)
+    for (uint64_t i = v->n; v->life == life_now() && i-- > 0;)
         close_one(v, i);
 }
 
 static void arrive(struct dvt_jvm_virtual *v)
 {
     v->slot = dvt_rt_slot();
+    v->life = life_now();
     for (uint64_t i = 0; i < v->n; i++)
         v->serial[i] = v->entries[i].is_known ? dvt_rt_open(&v->entries[i].open).serial : 0;
 }
@@ -159,17 +170,25 @@ static bool set_events(jvmtiEventMode mode)
     return good;
 }
 
-/* Scopes of threads that are mounted now stay open until they close; of the others nothing is open. */
+void dvt_jvm_virtual_start(void)
+{
+    if (jvmti && atomic_load_explicit(&was_on, memory_order_relaxed) && set_events(JVMTI_ENABLE))
+        atomic_store_explicit(&is_on, true, memory_order_relaxed);
+}
+
 void dvt_jvm_virtual_stop(void)
 {
-    if (jvmti && atomic_exchange_explicit(&is_on, false, memory_order_relaxed))
-        (void)set_events(JVMTI_DISABLE);
+    if (!jvmti || !atomic_exchange_explicit(&is_on, false, memory_order_relaxed))
+        return;
+    atomic_fetch_add_explicit(&lives, 1, memory_order_acq_rel); /* before the first thread can move unseen */
+    (void)set_events(JVMTI_DISABLE);
 }
 
 /* ---- natives ---- */
 
 static bool turn_on(void)
 {
+    atomic_store_explicit(&was_on, true, memory_order_relaxed);
     return atomic_load_explicit(&is_on, memory_order_relaxed) ||
            (set_events(JVMTI_ENABLE) && !atomic_exchange_explicit(&is_on, true, memory_order_relaxed)) ||
            atomic_load_explicit(&is_on, memory_order_relaxed);
@@ -190,13 +209,22 @@ NATIVE(jlong, new0)(JNIEnv *env, jclass self)
         v = NULL;
     }
     if (v)
-        v->slot = dvt_rt_slot();
+        arrive(v);
     return (jlong)(uintptr_t)v;
+}
+
+NATIVE(jlong, lives0)(JNIEnv *env, jclass self);
+NATIVE(jlong, lives0)(JNIEnv *env, jclass self)
+{
+    (void)env, (void)self;
+    return (jlong)(uintptr_t)&lives;
 }
 
 static struct entry *push(struct dvt_jvm_virtual *v)
 {
     struct entry *e = &v->entries[v->n];
+    if (v->life != life_now())
+        arrive(v);
     free(e->labels);
     *e = (struct entry){.labels = NULL};
     return e;

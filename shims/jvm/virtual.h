@@ -23,6 +23,9 @@ struct dvt_jvm_labels {
 
 /* Opens what there is of virtual threads in this JVM, or nothing. In the live phase. */
 void dvt_jvm_virtual_init(JavaVM *vm);
+/* Before recording begins: follows the threads that had scopes at an earlier stop. */
+void dvt_jvm_virtual_start(void);
+/* When nothing is sampled any more. */
 void dvt_jvm_virtual_stop(void);
 
 #endif

@@ -118,7 +118,8 @@ static void test_the_last_flag_counts(void)
     CU_ASSERT_EQUAL(hotspot_major(""), 0);
 }
 
-static const struct hotspot_facts fine = {.handles_signal = true,
+static const struct hotspot_facts fine = {.is_initialised = true,
+                                          .handles_signal = true,
                                           .state = 'S',
                                           .major = 21,
                                           .attach_is_off = HOTSPOT_NO,
@@ -145,6 +146,8 @@ static void test_a_jvm_that_would_not_listen_gets_no_signal(void)
     REFUSED("cannot be told", f.attach_is_off = HOTSPOT_UNKNOWN);
     REFUSED("EnableDynamicAgentLoading", f.loading_is_off = HOTSPOT_YES);
     REFUSED("starting up", f.handles_signal = false);
+    REFUSED("starting up", f.is_initialised = false);
+    REFUSED("starting up", f.is_initialised = false; f.listens = true);
     REFUSED("another user", f.is_other_user = true);
     REFUSED("stopped", f.state = 'T');
     REFUSED("stopped", f.state = 't');
@@ -225,6 +228,7 @@ static void test_counters_are_read(void)
     add(&m, "sun.rt.javaCommand", "com.acme.Main a b");
     add(&m, "sun.rt.jvmCapabilities", "0100");
     CU_ASSERT_EQUAL_FATAL(hsperf_decode(m.p, m.n, &h), 0);
+    CU_ASSERT_TRUE(h.is_ready);
     CU_ASSERT_STRING_EQUAL(h.arguments, "-Xmx1g -ea");
     CU_ASSERT_STRING_EQUAL(h.command, "com.acme.Main a b");
     CU_ASSERT_STRING_EQUAL(h.capabilities, "0100");

@@ -295,6 +295,48 @@ static void *work(void *p)
     return NULL;
 }
 
+static void test_a_scope_that_was_open_over_a_stop_and_a_start_counts_for_nothing(void)
+{
+    begin();
+    struct dvt_scope old = dvt_scope_open(&(struct dvt_scope_args){.name = "old"});
+    dvt_stop(5000);
+    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_byes > 0));
+    fake_kill(&fake);
+
+    begin();
+    fake_sample(&fake, my_tid());
+    struct dvt_scope now = dvt_scope_open(&(struct dvt_scope_args){.name = "now"});
+    dvt_scope_close(old); /* it is not there any more, and closing it no misuse */
+    fake_sample(&fake, my_tid());
+    dvt_scope_close(now);
+    end();
+    const struct fake_scope *f = fake_find(&fake, "now");
+    CU_ASSERT_FATAL(f != NULL);
+    CU_ASSERT(f->head_open == 64 && f->head_close == 128);
+    CU_ASSERT_EQUAL(f->parent_serial, 0);
+    CU_ASSERT_EQUAL(fake_count(&fake, "old"), 0);
+    CU_ASSERT_EQUAL(fake.counts.misuse_stale, before.misuse_stale);
+    CU_ASSERT_EQUAL(fake.counts.opened, fake.counts.closed);
+}
+
+static void test_a_scope_that_was_open_while_nothing_was_recorded_counts_for_nothing(void)
+{
+    begin();
+    struct dvt_scope around = dvt_scope_open(&(struct dvt_scope_args){.name = "around"});
+    fake_kill(&fake);
+    CU_ASSERT_FATAL(wait_active(false));
+    struct dvt_scope inner = dvt_scope_open(&(struct dvt_scope_args){.name = "inner"});
+    begin(); /* the daemon is there again; the thread is in inner, of which nothing is known */
+    fake_sample(&fake, my_tid());
+    dvt_scope_close(inner);
+    dvt_scope_close(around);
+    always("later");
+    end();
+    CU_ASSERT_EQUAL(fake_count(&fake, "around") + fake_count(&fake, "inner"), 0);
+    CU_ASSERT_EQUAL(fake_count(&fake, "later"), 1);
+    CU_ASSERT_EQUAL(fake.counts.misuse_stale, before.misuse_stale);
+}
+
 static void test_threads_go_on_through_restarts_of_the_daemon(void)
 {
     pthread_t t[3];
@@ -536,6 +578,8 @@ int main(int argc, char **argv)
     ADD(test_a_scope_opened_before_its_arming_counts_from_the_rings_start);
     ADD(test_a_thread_that_cannot_be_sampled_is_counted_and_can_still_keep_always);
     ADD(test_reporting_resumes_with_a_new_daemon_under_a_new_arming_number);
+    ADD(test_a_scope_that_was_open_over_a_stop_and_a_start_counts_for_nothing);
+    ADD(test_a_scope_that_was_open_while_nothing_was_recorded_counts_for_nothing);
     ADD(test_threads_go_on_through_restarts_of_the_daemon);
 #if !defined(__SANITIZE_THREAD__) /* ThreadSanitizer cannot follow threads started in a forked child */
     ADD(test_a_forked_child_reports_for_itself);

@@ -1,9 +1,11 @@
 /*
- * What HotSpot writes down of lines and names, read back.
+ * What HotSpot writes down of lines and names, read back; what a program and its service are called.
  */
 #include <CUnit/Basic.h>
 
+#include "../../shims/core/resource.h"
 #include "../../shims/jvm/names.h"
+#include "../../shims/jvm/program.h"
 #include "../../shims/jvm/walker.h"
 
 static uint32_t line(int major, const char *bytes, size_t n, int64_t bci)
@@ -95,6 +97,40 @@ static void test_stable_length_leaves_out_only_a_hidden_class_s_address(void)
         CU_ASSERT_EQUAL(dvt_jvm_stable_length(cases[i].name, strlen(cases[i].name)), cases[i].n);
 }
 
+static void test_a_program_is_its_main_class_or_jar(void)
+{
+    static const struct {
+        const char *command, *program;
+    } cases[] = {{"com.acme.Main", "com.acme.Main"},     {"com.acme.Main in.jar x", "com.acme.Main"}, {"shop.jar", "shop.jar"},
+                 {"/opt/shop.jar a/b c.jar", "shop.jar"}, {"/opt/my app/shop.jar x", "shop.jar"},     {"shop/com.acme.Main x", "com.acme.Main"},
+                 {"x.jarl y", "x.jarl"},                 {"", ""},                                   {"/", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char program[32];
+        dvt_jvm_program_of(cases[i].command, program, sizeof program);
+        CU_ASSERT_STRING_EQUAL(program, cases[i].program);
+    }
+    char cut[4];
+    dvt_jvm_program_of("abcdef", cut, sizeof cut);
+    CU_ASSERT_STRING_EQUAL(cut, "abc");
+}
+
+static void test_a_service_is_named_by_resource_attributes(void)
+{
+    static const struct {
+        const char *text, *service;
+    } cases[] = {{"service.name=shop", "shop"},       {"a=b, service.name=my%20shop ,c=d", "my shop"}, {"x.service.name=shop", ""},
+                 {"service.name=", ""},               {"service.name=%4", "%4"},                       {"service.name=%zz%41", "%zzA"},
+                 {"a=service.name=x", ""},            {NULL, ""},                                      {",,service.name=x,", "x"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char service[16];
+        dvt_resource_service(cases[i].text, service, sizeof service);
+        CU_ASSERT_STRING_EQUAL(service, cases[i].service);
+    }
+    char cut[4];
+    dvt_resource_service("service.name=abcdef", cut, sizeof cut);
+    CU_ASSERT_STRING_EQUAL(cut, "abc");
+}
+
 int main(void)
 {
     CU_initialize_registry();
@@ -106,6 +142,8 @@ int main(void)
     CU_ADD_TEST(s, test_names_are_as_java_says_them_in_utf8);
     CU_ADD_TEST(s, test_full_name_is_cut_at_its_room);
     CU_ADD_TEST(s, test_stable_length_leaves_out_only_a_hidden_class_s_address);
+    CU_ADD_TEST(s, test_a_program_is_its_main_class_or_jar);
+    CU_ADD_TEST(s, test_a_service_is_named_by_resource_attributes);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failed = CU_get_number_of_failures();

@@ -181,7 +181,8 @@ public final class DovetailLane {
             DovetailVirtual.openOwn0(virtual, named, ascii(traceparent));
         long serial = virtual != 0 ? ++handles : traceparent == null ? DovetailSlot.openOwn0(named)
             : DovetailSlot.openRemote0(named, ascii(traceparent));
-        push(OWN, serial);
+        if (serial != 0) // else nothing is recorded, and nobody will close it
+            push(OWN, serial);
         return serial;
     }
 

@@ -9,6 +9,7 @@ import jdk.internal.misc.Unsafe;
 final class DovetailVirtual {
     private static final Unsafe U = Unsafe.getUnsafe();
     private static final boolean EXIST = exist();
+    private static final long LIVES = EXIST ? lives0() : 0; // where native code counts how often it lost sight of the threads
     static final int MAX = 32; // DVT_JVM_VIRTUAL_MAX
 
     private DovetailVirtual() {}
@@ -28,6 +29,8 @@ final class DovetailVirtual {
     /** For the calling virtual thread; 0: this JVM does not tell where they go. Freed at the thread's end. */
     static native long new0();
 
+    private static native long lives0();
+
     static native void open0(long virtual, long trace0, long trace1, long span, long parent, int flags, long name);
 
     static native void openOwn0(long virtual, long name, byte[] traceparent);
@@ -46,7 +49,9 @@ final class DovetailVirtual {
         U.putLong(null, virtual + 8, to);
     }
 
+    /** 0: the scope is not open on this carrier. */
     static long serial(long virtual, int i) {
-        return U.getLong(null, virtual + 16 + 8L * i);
+        boolean isFollowed = U.getLong(null, virtual + 16) == U.getLongAcquire(null, LIVES);
+        return isFollowed ? U.getLong(null, virtual + 24 + 8L * i) : 0;
     }
 }

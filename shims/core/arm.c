@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -184,6 +186,15 @@ void dvt_arm_hang_up(void)
         else if (dvt_slot_is_ours(s) &&
                  atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_ENDED)
             dvt_arm_release(s);
+}
+
+void dvt_arm_quiet(void)
+{
+    for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next) {
+        int fd = atomic_load_explicit(&s->fd, memory_order_acquire);
+        if (fd >= 0)
+            (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0); /* the sender's own descriptor: cannot fail */
+    }
 }
 
 void dvt_arm_release(struct dvt_slot *s)

@@ -21,6 +21,9 @@ bool dvt_arm_ask_all(void);
 /* The daemon is gone: stops the kernel from sampling for nobody, and gives live threads a new arming number.
  * Their rings' addresses stay readable, since a thread may be reading there. */
 void dvt_arm_hang_up(void);
+/* Before recording stops: no sample falls from here on. One that fell later would be given to a scope that is still
+ * open, though the thread may be in another since, of which nobody heard. */
+void dvt_arm_quiet(void);
 /* An ended thread's ring and descriptor. */
 void dvt_arm_release(struct dvt_slot *s);
 /* Threads that the daemon could not sample, and their CPU time outside sampling. */

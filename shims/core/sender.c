@@ -295,6 +295,7 @@ static bool may_stop(uint64_t now, uint64_t deadline)
 static void say_goodbye(uint64_t deadline)
 {
     uint64_t now = dvt_now_ns();
+    dvt_arm_quiet();
     set_recording(false);
     if (me.state == CONNECTED) {
         dvt_drain(DVT_DRAIN_FINAL);

@@ -145,10 +145,10 @@ static void stop(void)
     if (!is_live)
         return;
     is_live = is_hooked = false;
+    dvt_stop(STOP_MS); /* first: a scope that is not told, or does not follow its thread, leaves its samples to another */
     dvt_jvm_natives_stop();
     (void)set_events(jvmti, JVMTI_DISABLE, live_events, sizeof live_events / sizeof *live_events); /* no harm if on */
-    dvt_stop(STOP_MS);
-    dvt_jvm_virtual_stop(); /* now that nothing is sampled: a scope that does not follow its thread would be another's */
+    dvt_jvm_virtual_stop();
     dvt_jvm_stacks_stop();
 }
 

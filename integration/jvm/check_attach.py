@@ -2,6 +2,7 @@
 
     check_attach.py BUILD_DIR JDK_HOME
 """
+import atexit
 import os
 import pathlib
 import shutil
@@ -19,7 +20,7 @@ from dovetail_store import BUILD, LONG, dovetail, folded, ledgers, must, told, t
 from mix_check import wrong_and_unmarked  # noqa: E402
 
 JDK = sys.argv[2]
-CYCLES = 100 if LONG else 10
+CYCLES = 100 if LONG else 6
 MAX_GROWTH_KIB = 32 << 10  # of a JVM under load, which has not used all of its own yet
 RESULT = {"good": True}
 for name in ("DOVETAIL_SOCKET", "DOVETAIL_SERVICE", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
@@ -39,6 +40,7 @@ class Daemon:
         os.environ["DOVETAIL_SOCKET"] = self.socket
         self.process = subprocess.Popen([f"{BUILD}/bin/dovetaild", "--store", self.store, "--socket", self.socket, "--hz", "999"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        atexit.register(self.end)
         while subprocess.run([f"{BUILD}/bin/dovetail", "status"], capture_output=True).returncode:
             if self.process.poll() is not None:
                 sys.exit("dovetaild does not start")

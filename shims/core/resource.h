@@ -26,7 +26,8 @@ static inline void dvt_resource_service(const char *text, char *out, size_t cap)
     }
     for (p += *p ? strspn(p, " ") + n_key : 0; *p && *p != ',' && n < cap - 1; p++) {
         int high = *p == '%' ? dvt_hex_digit(p[1]) : -1, low = high >= 0 ? dvt_hex_digit(p[2]) : -1;
-        out[n++] = low >= 0 ? (char)((high << 4 | low) & 0xFF) : *p;
+        unsigned byte = low >= 0 ? (unsigned)high << 4 | (unsigned)low : (unsigned char)*p;
+        out[n++] = (char)(unsigned char)byte;
         p += low >= 0 ? 2 : 0;
     }
     while (n > 0 && out[n - 1] == ' ')

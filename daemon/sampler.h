@@ -4,7 +4,8 @@
  *
  * Rings are drained by a timer while any thread is armed, which also finds the threads that have ended. Not by the
  * ring's wakeup: an event with a signal wakes whoever waits for it at each sample, at a cost to the sampled thread
- * (0.5 ms at times in a virtual machine, where it interrupts another processor) that can exceed its period. A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
+ * (0.5 ms at times in a virtual machine, where it interrupts another processor) that can exceed its period.
+ * A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
  * end is never dropped.
  */
 #ifndef SAMPLER_H

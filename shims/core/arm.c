@@ -192,7 +192,7 @@ void dvt_arm_quiet(void)
 {
     for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next) {
         int fd = atomic_load_explicit(&s->fd, memory_order_acquire);
-        if (fd >= 0)
+        if (fd >= 0 && dvt_slot_is_ours(s)) /* a parent's event is not a child's to end */
             (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0); /* the sender's own descriptor: cannot fail */
     }
 }

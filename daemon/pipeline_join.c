@@ -126,7 +126,7 @@ static struct scope *candidate(const struct joining *j, const struct sample *s, 
             began_before(t->cross.v[i], s->time_ns))
             best = later_opened(best, t->cross.v[i]);
     for (uint32_t i = 0; i < t->open.n; i++)
-        if (open_holds(j, t->open.v[i], s->end_off))
+        if (open_holds(j, t->open.v[i], s->end_off) && began_before(t->open.v[i], s->time_ns))
             best = later_opened(best, t->open.v[i]);
     return best;
 }

@@ -66,9 +66,9 @@ static void set_recording(bool on)
 {
     if (on)
         dvt_tick_sync(); /* none was made while the library slept */
-    if (on && !__atomic_load_n(&dvt_recording, __ATOMIC_RELAXED))
+    bool was_on = __atomic_exchange_n(&dvt_recording, on, __ATOMIC_SEQ_CST);
+    if (on && !was_on)
         dvt_slot_void_open();
-    __atomic_store_n(&dvt_recording, on, __ATOMIC_RELAXED);
 }
 
 /* ---- state changes ---- */

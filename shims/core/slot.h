@@ -200,7 +200,8 @@ bool dvt_slot_is_live(const struct dvt_slot *s);
 bool dvt_slot_is_ours(const struct dvt_slot *s);
 /* Sender: gives an emptied slot of an ended thread to the next thread. */
 void dvt_slot_free(struct dvt_slot *s);
-/* Before recording goes on: marks what is open on any thread with DVT_REMOTE_VOID. */
+/* When recording has come on: marks what is open on any thread with DVT_REMOTE_VOID. Not before: a thread that
+ * was held up within an open since recording was last on could yet publish it, and its close be passed over. */
 void dvt_slot_void_open(void);
 /* Sums the counts of all slots of this process (after a fork: of the child). */
 void dvt_slot_sum(struct dvt_shim_counts *ret);

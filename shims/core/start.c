@@ -175,8 +175,8 @@ static int start(const struct dvt_options *options, const struct dvt_runtime *rt
     runtime = rt;
     dvt_tick_start(!config.no_ticks);
     dvt_sender_set_dormant(config.dormant);
+    __atomic_store_n(&dvt_recording, !config.dormant, __ATOMIC_SEQ_CST);
     dvt_slot_void_open();
-    __atomic_store_n(&dvt_recording, !config.dormant, __ATOMIC_RELAXED);
     rc = set_hooks();
     if (rc == 0)
         rc = start_thread();

@@ -497,6 +497,31 @@ static void test_sample_before_a_late_armed_scope_is_not_in_it(void)
     CHECK_STOP(r);
 }
 
+/* The same for scopes that are still open: announced, they reach from the ring's start to their announcement. */
+static void test_sample_before_a_late_armed_open_scope_is_not_in_it(void)
+{
+    struct rig r;
+    rig_start(&r, NULL, false);
+    for (uint64_t off = 100; off <= 300; off += 100)
+        rig_sample(&r, 7, off);
+    rig_drained(&r, 7, 300);
+    struct dvt_scope_rec v[] = {rig_rec(&r, 1, 0, 300, 1), rig_rec(&r, 2, 0, 300, 1)};
+    for (int i = 0; i < 2; i++) {
+        v[i].flags |= DVT_SCOPE_OPEN | DVT_SCOPE_LATE_ARMED;
+        v[i].start_ns = r.now_ns - SEC + 150 + 100 * (uint64_t)i;
+    }
+    v[1].parent_serial = 1;
+    rig_scopes(&r, 7, 0, v, 2);
+    pipeline_close_all(r.p, r.now_ns);
+    struct trace *t = pipeline_take_closed(r.p);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL(rig_find(t, 100), t->n_samples);
+    CU_ASSERT_EQUAL(rig_scope_of(t, 200), 1);
+    CU_ASSERT_EQUAL(rig_scope_of(t, 300), 2);
+    trace_free(t);
+    CHECK_STOP(r);
+}
+
 static void add_dropped(void *ctx, const char *service, const char *name, uint64_t count)
 {
     uint64_t *sums = ctx;
@@ -562,6 +587,7 @@ int main(void)
     T(test_scopes_closed_while_arming_are_kept_by_their_samples);
     T(test_none_of_the_many_scopes_closed_while_arming_is_lost);
     T(test_sample_before_a_late_armed_scope_is_not_in_it);
+    T(test_sample_before_a_late_armed_open_scope_is_not_in_it);
     T(test_dropped_counts_are_summed_by_name_and_taken_once);
     T(test_heartbeat_counts_are_known);
     CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -1,4 +1,4 @@
-/* catalog_internal: shared by catalog.c and catalog_filter.c only. */
+/* catalog_internal: shared by catalog*.c only. */
 #ifndef CATALOG_INTERNAL_H
 #define CATALOG_INTERNAL_H
 
@@ -23,6 +23,8 @@ struct catalog {
     "t.id, t.trace, t.start_ns, t.end_ns, t.duration_ns, t.on_cpu_ns, t.blocked_ns, t.runnable_ns, "         \
     "t.samples,"                                                                                             \
     " t.no_stack, t.scopes, t.root_name, t.root_service, t.bytes, t.failed, t.cut"
+/* A column that is never negative; 0 if it is. */
+uint64_t catalog_u64(sqlite3_stmt *st, int column);
 void catalog_take_row(struct catalog_list *l, sqlite3_stmt *st, uint32_t store);
 
 /* Makes the glob functions known to SQLite. */

@@ -49,8 +49,7 @@ def main():
     good = judge(kind, out, store, sure_work=lambda work: SURE_SHARE * work, more_than=20, at_least=requests, no_stack=0.02,
                  plain=method)
     names = {t["root_name"] for t in traces(store)}
-    # Under OpenTelemetry's agent a run now and then has no names (README, limits); a wrong one it must not have.
-    good &= must(root is None or names <= {root, ""}, f"{kind}: the traces' roots are {names}")
+    good &= must(root is None or names == {root}, f"{kind}: the traces' roots are {names}")
     if good:
         shutil.rmtree(store)
     else:

@@ -27,7 +27,7 @@ bool dvt_jvm_helper_link(JNIEnv *env);
 bool dvt_jvm_helper_is_ready(void);
 /* Whether the class of this name is beside a tracer's, in its loader: defined now, or before. No exception is pending. */
 bool dvt_jvm_helper_beside(jvmtiEnv *ti, JNIEnv *env, jobject loader, const char *name);
-/* A new object of this class, defined by loader; NULL if that fails. api_is_shaded: as relocate.h says. */
+/* A new object of this class, defined by loader; NULL if that fails, as where it is defined already. api_is_shaded: as relocate.h says. */
 jobject dvt_jvm_helper_object(JNIEnv *env, jobject loader, const char *name, bool api_is_shaded);
 
 #endif

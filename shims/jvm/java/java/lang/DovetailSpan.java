@@ -31,10 +31,19 @@ public abstract class DovetailSpan {
             if (!readable.isAssignableFrom(c))
                 return null;
             String parent = readable.getMethod("getParentSpanContext").getReturnType().getName();
-            return (DovetailSpan) make0(readable.getClassLoader(), parent.contains(".shaded."));
+            ClassLoader loader = readable.getClassLoader();
+            Object reader = make0(loader, parent.contains(".shaded."));
+            return (DovetailSpan) (reader != null ? reader : makeAgain(loader));
         } catch (Throwable t) {
             return null; // another tracer's, or one that only passes a context on
         }
+    }
+
+    /** A loader defines the reader's class once: for its other classes of spans, and where two threads meet their first, it is there. */
+    private static Object makeAgain(ClassLoader loader) throws ReflectiveOperationException {
+        String name = "io.opentelemetry.sdk.trace.DovetailSdk";
+        Class<?> c = loader == null ? Class.forName(name, false, null) : loader.findLoadedClass(name);
+        return c == null ? null : c.getDeclaredConstructor().newInstance();
     }
 
     private static long nameOffset(Class<?> c) {

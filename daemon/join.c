@@ -6,6 +6,8 @@
  */
 #include "join.h"
 
+#include <stdbool.h>
+
 uint32_t join_filter(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *ret_keep)
 {
     if (!m)
@@ -46,9 +48,34 @@ static uint32_t top_row(const struct join_scopes *s, const uint32_t *stack, uint
 }
 
 /* Scopes opened after the sample leave the stack before those that end after it come: so of nested ones each goes
- * on top. */
-void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
-                    uint32_t *ret_row)
+ * on top. False if one does not, or serials are equal: then nothing is right. What is pushed is written always, and
+ * counts if it is to: no branch to mispredict. */
+static bool innermost_of_nested(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
+                                uint32_t *ret_row)
+{
+    const uint64_t *open = s->open, *close = s->close, *serial = s->serial;
+    uint32_t depth = 0, i = s->n;
+    uint64_t top_serial = 0;
+    bool is_nested = true;
+    for (uint32_t k = m; k-- > 0;) {
+        uint64_t off = offs[k];
+        while (depth && open[stack[depth - 1]] >= off)
+            depth--;
+        top_serial = depth ? serial[stack[depth - 1]] : 0;
+        for (; i > 0 && close[i - 1] >= off; i--) {
+            bool holds = open[i - 1] < off;
+            is_nested &= !holds | (serial[i - 1] > top_serial);
+            top_serial = holds ? serial[i - 1] : top_serial;
+            stack[depth] = i - 1;
+            depth += holds;
+        }
+        ret_row[k] = depth ? stack[depth - 1] : JOIN_NONE;
+    }
+    return is_nested;
+}
+
+static void innermost_of_any(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
+                             uint32_t *ret_row)
 {
     const uint64_t *open = s->open, *close = s->close;
     uint32_t depth = 0, i = s->n;
@@ -61,6 +88,13 @@ void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t 
                 push_row(s, stack, depth++, i - 1);
         ret_row[k] = top_row(s, stack, depth, off);
     }
+}
+
+void join_innermost(const struct join_scopes *s, const uint64_t *offs, uint32_t m, uint32_t *stack,
+                    uint32_t *ret_row)
+{
+    if (!innermost_of_nested(s, offs, m, stack, ret_row))
+        innermost_of_any(s, offs, m, stack, ret_row);
 }
 
 /* What is looked for is mostly near the beginning: in steps that double, then by halves between the last

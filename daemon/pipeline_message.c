@@ -68,7 +68,7 @@ static uint32_t choose_with_samples(const struct reading *r, struct scope_batch 
         return 0;
     for (uint32_t k = 0; k < n; k++)
         b->keep[k] = b->grown[b->keep[k]];
-    scope_batch_rows(b);
+    scope_batch_serials(b);
     return drop_bad(r, b, n);
 }
 
@@ -78,7 +78,7 @@ static uint32_t choose_rows(const struct reading *r, struct scope_batch *b)
     uint32_t n = 0;
     if (is_plain(b, r->t))
         return choose_with_samples(r, b);
-    scope_batch_rows(b);
+    scope_batch_serials(b);
     scope_batch_flags(b);
     for (uint32_t i = 0; i < b->n; i++)
         b->keep[i] = i;

@@ -87,17 +87,19 @@ static void load_grown(struct scope_batch *b)
     const uint64_t *all_close = b->close, *span = b->head_span;
     uint64_t *grown_open = b->grown_open, *grown_close = b->grown_close;
     uint64_t min_open = UINT64_MAX, max_close = 0, last = 0;
-    bool falls = false;
+    bool falls = false, wraps = false;
     for (uint32_t k = 0, n = b->n_grown; k < n; k++) {
         uint32_t i = b->grown[k];
         uint64_t close = all_close[i], open = close - span[i];
         grown_open[k] = open, grown_close[k] = close;
         falls |= close < last;
+        wraps |= open > close;
         last = close;
         min_open = open < min_open ? open : min_open;
         max_close = close > max_close ? close : max_close;
     }
     b->is_sorted = !falls;
+    b->is_sane = !wraps;
     b->min_open = min_open;
     b->max_close = max_close;
 }
@@ -122,11 +124,25 @@ void scope_batch_flags(struct scope_batch *b)
     dvt_col_expand_u32(&b->msg->flags, b->flags);
 }
 
-void scope_batch_rows(struct scope_batch *b)
+static bool times_are_sane(const struct scope_batch *b)
+{
+    uint64_t first_end, last_end, shortest, longest;
+    return dvt_col_range(&b->msg->end, &first_end, &last_end) && dvt_col_range(&b->msg->dur, &shortest, &longest) &&
+           last_end <= b->future_ns && longest <= first_end;
+}
+
+static void load_times(struct scope_batch *b)
 {
     dvt_col_expand_u64(&b->msg->end, b->end);
     dvt_col_expand_u64(&b->msg->dur, b->dur);
+}
+
+void scope_batch_serials(struct scope_batch *b)
+{
     dvt_col_expand_u64(&b->msg->serial, b->serial);
+    b->is_sane = b->is_sane && times_are_sane(b);
+    if (!b->is_sane)
+        load_times(b);
 }
 
 static int load_links(struct scope_batch *b)
@@ -169,6 +185,8 @@ int scope_batch_details(struct scope_batch *b)
     b->names = fit(b->names, &b->cap_names, m->n_names, sizeof *b->names);
     if (!b->names)
         return DVT_ENOMEM;
+    if (b->is_sane)
+        load_times(b); /* the others have them already */
     if (m->n_names && dvt_wire_names(m, b->names))
         return DVT_EFORMAT;
     if (dvt_wire_parents(m, b->serial, b->trace, b->spans, b->parent_spans, b->parent_serial))

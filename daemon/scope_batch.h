@@ -3,7 +3,7 @@
  * 2.
  *
  * Unpacking is in three steps, because most rows of a batch may hold no sample: scope_batch_load fills the
- * two columns that tell, scope_batch_rows the other numbers and scope_batch_details the rest, only when
+ * two columns that tell, scope_batch_serials what the join needs and scope_batch_details the rest, only when
  * there are rows to look at. The buffers are reused from batch to batch.
  */
 #ifndef SCOPE_BATCH_H
@@ -31,7 +31,9 @@ struct scope_batch {
     uint64_t min_open, max_close;        /* of these */
     bool is_sorted;                      /* grown_close ascends */
 
-    uint64_t *dur, *end, *serial; /* [n] */
+    uint64_t *serial;             /* [n] */
+    uint64_t *dur, *end;          /* [n] */
+    bool is_sane;                 /* by their bounds, no row's heads or times are impossible */
     uint32_t *flags;              /* [n] */
     uint64_t future_ns;
 
@@ -53,8 +55,8 @@ void scope_batch_fini(struct scope_batch *b);
 /* Unpacks what tells which rows hold samples: the heads. msg must outlive the use of b. 0 or
  * DVT_ENOMEM. Hot. */
 int scope_batch_load(struct scope_batch *b, const struct dvt_scopes *msg, uint64_t now_ns);
-/* Unpacks times and serials. */
-void scope_batch_rows(struct scope_batch *b);
+/* Unpacks the serials, and the times if there is a doubt about them. */
+void scope_batch_serials(struct scope_batch *b);
 void scope_batch_flags(struct scope_batch *b);
 
 static inline uint64_t scope_batch_open(const struct scope_batch *b, uint32_t row)
@@ -62,14 +64,16 @@ static inline uint64_t scope_batch_open(const struct scope_batch *b, uint32_t ro
     return b->close[row] - b->head_span[row];
 }
 
-/* Impossible times, heads or serial. Needs scope_batch_rows. */
+/* Impossible times, heads or serial. Needs scope_batch_serials. */
 static inline bool scope_batch_is_bad(const struct scope_batch *b, uint32_t row)
 {
+    if (b->is_sane)
+        return b->serial[row] == 0;
     return (b->dur[row] > b->end[row]) | (b->end[row] > b->future_ns) | (b->head_span[row] > b->close[row]) |
            (b->serial[row] == 0);
 }
 
-/* Unpacks the rest. Needs scope_batch_rows. 0, DVT_ENOMEM, or DVT_EFORMAT. */
+/* Unpacks the rest. Needs scope_batch_serials. 0, DVT_ENOMEM, or DVT_EFORMAT. */
 int scope_batch_details(struct scope_batch *b);
 /* Row as a record, valid until the next call. False if its trace id is zero or its parent impossible. */
 bool scope_batch_rec(struct scope_batch *b, uint32_t row, struct dvt_scope_rec *ret);

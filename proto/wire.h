@@ -311,6 +311,8 @@ void dvt_col_expand_u32(const struct dvt_col *c, uint32_t *out);
 
 /* No value of the column has a bit that is not in the result. */
 uint64_t dvt_col_bits(const struct dvt_col *c);
+/* Bounds of the values; false if they cannot be told without a look at each value. */
+bool dvt_col_range(const struct dvt_col *c, uint64_t *ret_min, uint64_t *ret_max);
 
 /* The scopes' own spans, their parents' (zero: none) and the enclosing scopes' serials (0: none), [n] each.
  * serial is that column expanded, work is scratch of [n]. DVT_EFORMAT if a reference leads nowhere. */

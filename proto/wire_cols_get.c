@@ -159,6 +159,17 @@ bool dvt_col_is_below(const struct dvt_col *c, uint64_t limit)
     return c->kind == DVT_COL_PLAIN || sum_of(c) < limit - c->base;
 }
 
+bool dvt_col_range(const struct dvt_col *c, uint64_t *ret_min, uint64_t *ret_max)
+{
+    unsigned width = c->width > c->patch_width ? c->width : c->patch_width;
+    if (c->kind == DVT_COL_SIGNED || width > 4 || c->base > UINT64_MAX / 2)
+        return false;
+    uint64_t patch = max_of(c->patches, c->n_patches, c->patch_width), part = max_of(c->p, c->n, c->width);
+    *ret_min = c->base;
+    *ret_max = c->base + (c->kind == DVT_COL_DELTA ? sum_of(c) : (part > patch ? part : patch) << c->shift);
+    return true;
+}
+
 uint64_t dvt_col_bits(const struct dvt_col *c)
 {
     uint64_t bits = 0;

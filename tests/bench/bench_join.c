@@ -87,7 +87,7 @@ static void filter_batch(struct waiting *w, const struct gen_thread *t)
     struct join_scopes grown = {batch.grown_open, batch.grown_close, NULL, batch.n_grown};
     uint32_t n = join_filter(&grown, t->offs + w->first, t->n_samples - w->first, batch.keep);
     require(!scope_index_reserve(&w->index, n), "memory");
-    scope_batch_rows(&batch);
+    scope_batch_serials(&batch);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t row = batch.grown[batch.keep[k]];
         require(!scope_batch_is_bad(&batch, row), "scope");

@@ -326,6 +326,8 @@ static void test_bad_scopes_are_refused_one_by_one(void)
     CU_ASSERT_EQUAL(rig_scope_of(t, 100), 6);
     CU_ASSERT_EQUAL(rig_ledger(&r).scopes_bad, 5);
     trace_free(t);
+    rig_scopes(&r, 7, 200, v + 3, 1); /* not of impossible times or heads */
+    CU_ASSERT_EQUAL(rig_ledger(&r).scopes_bad, 6);
     CHECK_STOP(r);
 }
 

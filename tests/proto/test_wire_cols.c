@@ -62,6 +62,25 @@ static bool is_refused(struct dvt_str bin, uint32_t n)
     return !good;
 }
 
+static uint64_t max_of(const uint64_t *v, uint32_t n)
+{
+    uint64_t max = 0;
+    for (uint32_t i = 0; i < n; i++)
+        max = v[i] > max ? v[i] : max;
+    return max;
+}
+
+/* Whether the bounds that are told, if they are, hold the values. */
+static bool keeps_range(const struct dvt_col *c, const uint64_t *v, uint32_t n)
+{
+    uint64_t min, max;
+    bool holds = true;
+    if (dvt_col_range(c, &min, &max))
+        for (uint32_t i = 0; i < n; i++)
+            holds &= v[i] >= min && v[i] <= max;
+    return holds;
+}
+
 static struct dvt_col expect_round_trip(const uint64_t *v, uint32_t n, enum dvt_col_form form)
 {
     static uint64_t wide[MAX_N];
@@ -74,15 +93,8 @@ static struct dvt_col expect_round_trip(const uint64_t *v, uint32_t n, enum dvt_
     for (uint32_t i = 0; i < n; i++)
         others |= v[i] & ~bits;
     CU_ASSERT_EQUAL(others, 0);
+    CU_ASSERT(keeps_range(&c, v, n));
     return c;
-}
-
-static uint64_t max_of(const uint64_t *v, uint32_t n)
-{
-    uint64_t max = 0;
-    for (uint32_t i = 0; i < n; i++)
-        max = v[i] > max ? v[i] : max;
-    return max;
 }
 
 /* What the checks of columns of small numbers say must be so. */
@@ -97,6 +109,8 @@ static void expect_small(const struct dvt_col *c, const uint64_t *v, uint32_t n)
     for (uint32_t i = 0; i < n; sum += v[i++])
         wrong += narrow[i] != v[i];
     CU_ASSERT_EQUAL(wrong, 0);
+    uint64_t least, most;
+    CU_ASSERT(dvt_col_range(c, &least, &most) && (n == 0 || most == max));
     CU_ASSERT(dvt_col_is_below(c, max + 1));
     CU_ASSERT_EQUAL(dvt_col_is_below(c, max), n == 0);
     if (c->kind == DVT_COL_PLAIN)
@@ -346,6 +360,7 @@ static void test_random_bytes_are_refused_or_read_within_their_block(void)
         if (parse(bin, n, &c, &copy)) {
             dvt_col_expand_u64(&c, wide);
             dvt_col_expand_u32(&c, narrow);
+            n_wrong += !keeps_range(&c, wide, n);
             n_wrong += dvt_col_is_below(&c, 100) && n > 0 && max_of(wide, n) >= 100;
             n_accepted++;
         }

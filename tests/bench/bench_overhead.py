@@ -1,11 +1,13 @@
 """What the profiling costs, in ratios, both sides in one run.
 
     bench_overhead.py daemon    CPU of the daemon at 10,000 scopes/s on 32 threads (target: under 1% of a core)
-    bench_overhead.py perf      CPU taken by `dovetail run` at 99 Hz against `perf record` on the same program (target: 1.1x)
+    bench_overhead.py perf      CPU taken by `dovetail run` at 99 Hz against `perf record` on the same program (target: 1.1x), and
+                                against what perf takes until it has the frames too
 
 DOVETAIL_BUILD names the build folder (default ../../build).
 """
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -95,6 +97,14 @@ def one_run(command, seconds):
     return float(words[3]) / seconds, own / 1e3 / seconds
 
 
+def script_cost(data, seconds):
+    """Microseconds of CPU time that `perf script` takes for each second recorded: until then its stacks are raw bytes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(["perf", "script", "-i", data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ((after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)) * 1e6 / seconds
+
+
 def perf():
     """What lies in the gaps of a thread that does nothing but look for them, beyond those of a bare run (its CPU time varies here
     by far more than either profiler costs), and the CPU time of everything else. Nothing of start and end is in it."""
@@ -107,11 +117,13 @@ def perf():
         "perf record -F 99 --call-graph dwarf,8192": [*record, "--call-graph", "dwarf,8192"],
         "dovetail run --hz 99": [f"{BUILD}/bin/dovetail", "run", "-o", f"{folder}/store", "--hz", "99", "--"],
     }
-    lost, own = {k: [] for k in kinds}, {k: [] for k in kinds}
+    lost, own, script = {k: [] for k in kinds}, {k: [] for k in kinds}, []
     for _ in range(int(os.environ.get("ROUNDS", "9"))):
         for kind, prefix in kinds.items():
             taken, cpu = one_run([*prefix, f"{BUILD}/bench/gaps", str(seconds)], seconds)
             shutil.rmtree(f"{folder}/store", ignore_errors=True)
+            if "dwarf" in kind:
+                script.append(script_cost(f"{folder}/perf.data", seconds))
             lost[kind].append(taken)
             own[kind].append(cpu)
     shutil.rmtree(folder)
@@ -123,8 +135,10 @@ def perf():
         spread = statistics.quantiles(lost[kind], n=4)
         print(f"{kind:44s} takes {inside:7.0f} us/s from the program [{spread[0] - bare_lost:.0f}, {spread[2] - bare_lost:.0f}]"
               f" and {outside:7.0f} us/s of its own: {costs[kind] / 1e4:.2f}% of a core, {costs[kind] / 99:.0f} us a sample")
-    reference = costs["perf record -F 99 --call-graph dwarf,8192"]
-    print(f"dovetail / perf record with the same stacks: {costs['dovetail run --hz 99'] / reference:.2f} (target: 1.10)")
+    ours, reference, names = costs["dovetail run --hz 99"], costs["perf record -F 99 --call-graph dwarf,8192"], statistics.median(script)
+    print(f"perf script: {names:.0f} us for each second recorded, for the frames that dovetaild has found and named as it went")
+    print(f"dovetail / perf record with the same stacks: {ours / reference:.2f} (target: 1.10); / perf record and perf script: "
+          f"{ours / (reference + names):.3f}")
 
 
 if __name__ == "__main__":

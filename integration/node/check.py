@@ -72,6 +72,28 @@ def api(node):
     return good
 
 
+def web(node):
+    """A service of ES modules with Express and OpenTelemetry's HTTP instrumentation: run by Dovetail, or with --import."""
+    seconds, script, good = 20 if LONG else 3, os.path.join(HERE, "web.mjs"), True
+    for way in ("run", "import") if LONG else ("run",) if version(node) in (18, 22) else ("import",):
+        out, store = profile(node, script, str(seconds), hz=999) if way == "run" else imported(node, script, str(seconds))
+        good &= judge(f"node {version(node)} {way}", out, store, sure_work=lambda work: SURE_SHARE * work, more_than=10,
+                      at_least=seconds * 100, no_stack=0.01, z=SURE)
+        names = {(t["root_name"], t["root_service"]) for t in traces(store)}
+        good &= must(names == {("GET", "web.mjs")}, f"root spans: {names}")
+        shutil.rmtree(store)
+    return good
+
+
+def imported(node, *args):
+    """Like profile, with a daemon of its own and --import instead of `dovetail run`."""
+    folder = tempfile.mkdtemp(prefix="truth-", dir=BUILD)
+    with daemon(folder, f"{folder}.socket", "--hz", "999") as env:
+        out = subprocess.run([node, "--import", f"file://{BUILD}/lib/node/dovetail/index.mjs", *args], env=env, check=True,
+                             stdout=subprocess.PIPE, text=True).stdout
+    return out, folder
+
+
 CYCLES = 10 if LONG else 2
 
 
@@ -131,9 +153,9 @@ def started(*command):
 
 
 @contextlib.contextmanager
-def daemon(store, socket):
+def daemon(store, socket, *options):
     """Gives the environment that names it."""
-    with subprocess.Popen([f"{BUILD}/bin/dovetaild", "--store", store, "--socket", socket], stdout=subprocess.DEVNULL,
+    with subprocess.Popen([f"{BUILD}/bin/dovetaild", "--store", store, "--socket", socket, *options], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as process:
         try:
             env = {**os.environ, "DOVETAIL_SOCKET": socket}

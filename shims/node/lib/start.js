@@ -3,6 +3,7 @@
  */
 'use strict';
 
+const fs = require('fs');
 const path = require('path');
 const {Table} = require('./table.js');
 const lane = require('./lane.js');
@@ -14,9 +15,15 @@ const MINIMUM = 18;
 const LOOK_MS = 1000; // how often it looks whether the daemon is there
 
 if (+process.versions.node.split('.')[0] < MINIMUM) throw new Error(`Node.js ${process.version} is too old`);
-const native = require('../dovetail.node');
+const native = load();
 
 let look = null; // while it is on
+
+/* Beside the package's JavaScript as CMake builds and installs it, or where node-gyp builds it. */
+function load() {
+  const built = path.join(__dirname, '../build/Release/dovetail.node');
+  return require(fs.existsSync(built) ? built : '../dovetail.node');
+}
 
 /* Undefined, or why not. */
 function attach(socket, service) {

@@ -26,6 +26,7 @@ for bench in "$ROOT"/build/bench/bench_*; do
 done
 measure python /usr/bin/python3 "$ROOT/tests/bench/bench_python.py"
 measure jvm /usr/bin/python3 "$ROOT/tests/bench/bench_jvm.py"
+measure node /usr/bin/python3 "$ROOT/tests/bench/bench_node.py"
 measure daemon /usr/bin/python3 "$ROOT/tests/bench/bench_overhead.py" daemon
 measure perf /usr/bin/python3 "$ROOT/tests/bench/bench_overhead.py" perf
 [ -z "$missed" ] || { printf '\ntargets missed, or not measured:%s\n' "$missed"; exit 1; }

@@ -351,6 +351,11 @@ void pipeline_total(const struct pipeline *p, struct ledger *ret)
 void pipeline_scope_counts(const struct pipeline *p, struct pipeline_scopes *ret)
 {
     *ret = p->scopes;
+    for (uint32_t i = 0; i < p->n_threads; i++) {
+        const struct scope_list *cross = &p->thread_list[i]->cross;
+        for (uint32_t k = 0; k < cross->n; k++)
+            ret->waiting += cross->v[k]->conditional;
+    }
 }
 
 uint64_t pipeline_open_traces(const struct pipeline *p)

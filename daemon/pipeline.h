@@ -56,12 +56,13 @@ void pipeline_take_dropped(struct pipeline *p, void (*fn)(void *ctx, const char 
                            void *ctx);
 uint64_t pipeline_open_traces(const struct pipeline *p);
 
-/* What became of the scopes received: ledger.scopes + announced = bad + empty + placed + merged (and what memory refused). */
+/* What became of the scopes received: ledger.scopes + announced = bad + empty + placed + merged + waiting + lost. */
 struct pipeline_scopes {
     uint64_t placed;    /* put into a trace */
     uint64_t merged;    /* the end of a scope announced before, or a repeated announcement */
     uint64_t empty;     /* not to be kept always, and all samples of its stretch are here: none lies in it (yet) */
     uint64_t announced; /* announcements received; ledger.scopes counts closed scopes only */
+    uint64_t waiting;   /* told only because their thread's arming was under way: placed with their first sample, or empty */
     uint64_t lost;      /* no memory */
 };
 void pipeline_scope_counts(const struct pipeline *p, struct pipeline_scopes *ret);

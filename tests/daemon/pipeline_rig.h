@@ -169,7 +169,7 @@ static inline bool rig_adds_up(const struct rig *r)
     struct pipeline_scopes s;
     pipeline_scope_counts(r->p, &s);
     return l.samples == l.joined + l.outside + l.ambiguous + l.repeated + l.pending + l.lost_queue + l.lost_end &&
-           l.scopes + s.announced == l.scopes_bad + s.empty + s.placed + s.merged + s.lost;
+           l.scopes + s.announced == l.scopes_bad + s.empty + s.placed + s.merged + s.waiting + s.lost;
 }
 
 /* The place in t of the sample at off, or t->n_samples. */

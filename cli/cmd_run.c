@@ -20,7 +20,7 @@ static const struct args_option options[] = {
     {OPT_EVENT, 'e', "--event", "EVENT", "what to sample by, a libpfm4 name (cpu-clock); likewise"},
     {OPT_SERVICE, 0, "--service", "NAME", "the service's name (DOVETAIL_SERVICE)"},
     {OPT_CPU, 0, "--cpu", NULL, "time on a CPU (the default)"},
-    {OPT_WALL, 0, "--wall", NULL, "not in this version"},
+    {OPT_WALL, 0, "--wall", NULL, "also when threads wait: on-CPU + blocked + runnable of each scope; likewise"},
     {0},
 };
 
@@ -120,7 +120,7 @@ static int profile(const struct request *r)
     return code;
 }
 
-static int take_option(struct request *r, int id, const char *value, struct dvt_err *err)
+static int take_option(struct request *r, int id, const char *value)
 {
     switch (id) {
     case OPT_STORE:
@@ -138,7 +138,8 @@ static int take_option(struct request *r, int id, const char *value, struct dvt_
     case OPT_CPU:
         return 0;
     case OPT_WALL:
-        return dvt_fail(err, DVT_EINVAL, 0, "wall-clock mode is not in this version: --cpu is what there is");
+        r->daemon.wall = true;
+        return 0;
     default:
         return id;
     }
@@ -155,7 +156,7 @@ static int run(struct args *a)
         if (id == ARGS_OTHER) {
             r.command = a->argv + a->at - 1; /* argv ends with NULL */
         } else {
-            rc = take_option(&r, id, value, &err);
+            rc = take_option(&r, id, value);
         }
     }
     if (rc == 0 && !r.command) {
@@ -166,11 +167,11 @@ static int run(struct args *a)
 
 const struct command cmd_run = {
     .name = "run",
-    .synopsis = "[-o STORE] [--hz N] [--event E] [--service NAME] -- CMD [ARG...]",
+    .synopsis = "[-o STORE] [--hz N] [--event E] [--wall] [--service NAME] -- CMD [ARG...]",
     .summary = "profile a program and its children, then a summary",
     .details = "Uses the daemon that runs here (DOVETAIL_SOCKET, or the usual places); without one, or with "
-               "-o, --hz or\n"
-               "--event, a private one. Python, Java and Node.js programs need no change (a JVM tells on "
+               "-o, --hz,\n"
+               "--event or --wall, a private one. Python, Java and Node.js programs need no change (a JVM tells on "
                "standard error\n"
                "that it picked up JAVA_TOOL_OPTIONS). The exit code is the program's (128 + signal;\n"
                "127: not found); the summary goes to standard error.",

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "json.h"
 #include "text.h"
+#include "wall.h"
 
 #include "../proto/chunk.h"
 
@@ -35,6 +36,7 @@ struct account {
     struct thread_row *rows;
     size_t n_rows, cap_rows;
     struct dvt_chunk_ledger ledger; /* summed over parts */
+    struct wall wall;
     uint64_t parts, shared;
     bool weights_are_counts;
 };
@@ -84,6 +86,7 @@ static void add_chunk(struct account *a, const struct dvt_chunk *c)
                                                                           : 0; /* nested ones are in it */
     }
     add_ledger(&a->ledger, &c->ledger);
+    wall_add(&a->wall, c);
     a->parts++;
     a->weights_are_counts = a->weights_are_counts || c->period_ns == 0;
 }
@@ -173,6 +176,7 @@ static void print_text(const struct account *a, const struct catalog_trace *t)
     struct term term = term_of(STDOUT_FILENO);
     struct table *table = table_new(7);
     print_head(t);
+    wall_print(&a->wall, &term);
     table_heading(table, "SERVICE", TABLE_LEFT);
     table_heading(table, "PID", TABLE_RIGHT);
     table_heading(table, "ON-CPU", TABLE_RIGHT);
@@ -226,6 +230,7 @@ static void print_json(const struct account *a, const struct catalog_trace *t)
         json_close(&j, '}');
     }
     json_close(&j, ']');
+    wall_json(&a->wall, &j);
     json_open(&j, "ledger", '{');
     json_u64(&j, "samples", a->ledger.samples);
     json_u64(&j, "no_stack", a->ledger.no_stack);
@@ -256,6 +261,7 @@ static int show(const char *id, const struct filter *f, bool json)
         if (a.n_rows) {
             qsort(a.rows, a.n_rows, sizeof *a.rows, by_cpu);
         }
+        wall_finish(&a.wall);
         (json ? print_json : print_text)(&a, &list.traces[0]);
     }
     int code = rc ? cli_report(&err) : CLI_DONE;
@@ -267,6 +273,7 @@ static int show(const char *id, const struct filter *f, bool json)
         free(a.rows[i].thread);
     }
     free(a.rows);
+    wall_fini(&a.wall);
     free(a.buf);
     catalog_list_fini(&list);
     catalog_close(a.c);

@@ -89,6 +89,9 @@ static void become_daemon(const struct private_daemon *d, const struct private_d
         args[n++] = "--event";
         args[n++] = o->event;
     }
+    if (o->wall) {
+        args[n++] = "--wall";
+    }
     setpgid(0, 0); /* Ctrl-C is for the program, not for us */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

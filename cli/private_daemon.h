@@ -22,6 +22,7 @@ struct private_daemon {
 struct private_daemon_options {
     const char *store;      /* NULL: a fresh directory under the default one */
     const char *hz, *event; /* NULL: the daemon's defaults */
+    bool wall;              /* record when threads wait, too */
 };
 
 /* Starts it and waits until it answers. Its own error message, if it refuses, is in err. */

@@ -75,7 +75,7 @@ int session_start(struct session *s, const struct private_daemon_options *o, str
 {
     struct control c;
     struct timespec now;
-    bool wants_own = o->store || o->hz || o->event;
+    bool wants_own = o->store || o->hz || o->event || o->wall;
     clock_gettime(CLOCK_REALTIME, &now);
     *s = (struct session){.began_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec};
     if (!wants_own && control_open(&c, NULL, err) == 0) {

@@ -148,6 +148,11 @@ static int set_force(struct config *c, const char *t, struct dvt_err *err)
     return set_bool(&c->force, "force", t, err);
 }
 
+static int set_wall(struct config *c, const char *t, struct dvt_err *err)
+{
+    return set_bool(&c->wall, "wall", t, err);
+}
+
 static int set_verbose(struct config *c, const char *t, struct dvt_err *err)
 {
     bool on = false;
@@ -184,6 +189,7 @@ static const struct option options[] = {
      false},
     {"budget", "SIZE", set_budget, "bytes the store may take, such as 512M (2G; 0: no limit)", false},
     {"socket-group", "GROUP", set_group, "group that may connect (the daemon's own)", false},
+    {"wall", NULL, set_wall, "also record when threads wait: every millisecond of a scope", false},
     {"native", "HOW", set_native, "native stacks by dwarf, fp (frame pointers) or leaf (dwarf)", false},
     {"stack-bytes", "N", set_stack_bytes, "stack copied with a dwarf sample (8192)", false},
     {"max-threads", "N", set_max_threads, "threads sampled at once (10000)", false},

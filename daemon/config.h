@@ -28,6 +28,7 @@ struct config {
     uint64_t budget_bytes; /* of the store; 0: none */
     uint32_t exit_with;    /* pid; 0: run on */
     int verbose;
+    bool wall; /* context switches too */
     bool force, help, version;
 };
 

@@ -181,6 +181,7 @@ static int start_sampler(struct daemon *d, struct dvt_err *err)
                                 .native = d->config->native,
                                 .stack_bytes = d->config->stack_bytes,
                                 .max_threads = d->config->max_threads,
+                                .wall = d->config->wall,
                                 .loop = d->loop,
                                 .out = driver_sampler_queue(d->driver)};
     return sampler_new(&sc, &d->sampler, err);

@@ -216,6 +216,12 @@ static void feed(struct driver *d, struct feed *f)
     case FEED_PROGRESS:
         pipeline_progress(p, f->thread, f->head, f->lost, f->ended);
         break;
+    case FEED_SWITCHES:
+        pipeline_switches(p, f->thread, f->switches);
+        break;
+    case FEED_SWITCHED:
+        pipeline_switched(p, f->head);
+        break;
     case FEED_MESSAGE:
         pipeline_message(p, f->thread.process, f->body, f->n_body, clock_ns(CLOCK_MONOTONIC));
         break;

@@ -18,6 +18,7 @@ void feed_free(void *feed)
     struct feed *f = feed;
     process_unref(f->process);
     free(f->sample);
+    free(f->switches);
     if (f->release)
         f->release(f->owner);
     free(f);

@@ -6,6 +6,7 @@
 
 #include "process.h"
 #include "sample.h"
+#include "switches.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@ enum feed_type {
     FEED_THREAD_UP,    /* thread, host_tid */
     FEED_SAMPLE,       /* sample */
     FEED_PROGRESS,     /* thread, head, lost, ended */
+    FEED_SWITCHES,     /* thread, switches */
+    FEED_SWITCHED,     /* head: CLOCK_MONOTONIC, up to which the switches of all threads are told */
     FEED_MESSAGE,      /* thread.process, body */
     FEED_REPORT,       /* generation: publish a report of at least this number */
     FEED_FLUSH,        /* generation: close all traces and have them written */
@@ -26,10 +29,11 @@ struct feed {
     bool ended;
     struct thread_key thread;
     uint32_t host_tid;
-    uint64_t head, lost;   /* PROGRESS */
+    uint64_t head, lost;   /* PROGRESS, SWITCHED */
     uint64_t generation;
     struct process *process; /* one reference */
     struct sample *sample;   /* owned */
+    struct switches *switches; /* owned */
     const void *body;        /* into what owner holds */
     size_t n_body;
     void *owner;

@@ -181,3 +181,27 @@ int perf_decode(const struct perf_layout *l, const uint8_t *rec, size_t n, enum 
     *ret_lost = lost;
     return 0;
 }
+
+int perf_decode_switch(const uint8_t *rec, size_t n, struct switch_rec *ret)
+{
+    struct perf_event_header h;
+    if (n < sizeof h)
+        return DVT_EFORMAT;
+    memcpy(&h, rec, sizeof h);
+    if (h.size != n)
+        return DVT_EFORMAT;
+    if (h.type == PERF_RECORD_LOST || h.type == PERF_RECORD_LOST_SAMPLES) {
+        *ret = (struct switch_rec){0, SWITCH_GAP};
+        return 0;
+    }
+    if (h.type != PERF_RECORD_SWITCH)
+        return DVT_ENOENT;
+    struct cursor c = {rec + sizeof h, n - sizeof h, false};
+    take(&c, 8); /* pid, tid: known from the ring */
+    uint64_t time_ns = take_u64(&c);
+    if (c.bad)
+        return DVT_EFORMAT;
+    bool out = h.misc & PERF_RECORD_MISC_SWITCH_OUT, preempted = h.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+    *ret = (struct switch_rec){time_ns, !out ? SWITCH_IN : preempted ? SWITCH_OUT_PREEMPTED : SWITCH_OUT};
+    return 0;
+}

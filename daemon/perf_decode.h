@@ -13,6 +13,7 @@
 
 #include "perf_open.h"
 #include "sample.h"
+#include "switches.h"
 
 enum { PERF_DECODE_MAX_IPS = 512 };
 
@@ -26,5 +27,9 @@ enum perf_kind {
  * free) with thread and end_off unset. DVT_EFORMAT: damaged; DVT_ENOMEM. Outputs are untouched on failure. */
 int perf_decode(const struct perf_layout *l, const uint8_t *rec, size_t n, enum perf_kind *ret_kind,
                 struct sample **ret_sample, uint64_t *ret_lost);
+
+/* Decodes a record of a switch_ring, whose events ask for TID and TIME at the end of every record: a switch, or
+ * SWITCH_GAP where records were lost. DVT_EFORMAT: damaged; DVT_ENOENT: valid, of no interest. */
+int perf_decode_switch(const uint8_t *rec, size_t n, struct switch_rec *ret);
 
 #endif

@@ -268,6 +268,23 @@ void pipeline_progress(struct pipeline *p, struct thread_key key, uint64_t head,
     pipeline_mark_dirty(p, t);
 }
 
+/* ---- switches ---- */
+
+void pipeline_switches(struct pipeline *p, struct thread_key key, const struct switches *s)
+{
+    struct thread_state *t = pipeline_thread(p, key);
+    if (!t)
+        return; /* as its samples: it has no scopes either */
+    (void)thread_state_put_switches(t, s); /* without memory the log says itself what it does not know */
+    p->fed_bytes += s->n * sizeof *s->v;
+    pipeline_bound_memory(p);
+}
+
+void pipeline_switched(struct pipeline *p, uint64_t until_ns)
+{
+    p->switched_ns = until_ns;
+}
+
 /* ---- messages ---- */
 
 void pipeline_message(struct pipeline *p, uint32_t process, const void *body, size_t n, uint64_t now_ns)

@@ -11,6 +11,7 @@
 #include "process.h"
 #include "sample.h"
 #include "stats.h"
+#include "switches.h"
 #include "trace.h"
 
 struct pipeline;
@@ -38,6 +39,10 @@ void pipeline_sample(struct pipeline *p, struct sample *s); /* takes it */
 /* All of the thread's samples with end_off <= head have been fed; lost: the kernel's lost records since last time; ended:
  * there will be no more. */
 void pipeline_progress(struct pipeline *p, struct thread_key t, uint64_t head, uint64_t lost, bool ended);
+/* Records of the thread's context switches, where they are recorded at all; stays the caller's. */
+void pipeline_switches(struct pipeline *p, struct thread_key t, const struct switches *s);
+/* The switches of all threads up to that time have been fed. */
+void pipeline_switched(struct pipeline *p, uint64_t until_ns);
 /* body: verified [type, map] of a ZeroMQ message from that process. Malformed ones are counted and change nothing. */
 void pipeline_message(struct pipeline *p, uint32_t process, const void *body, size_t n, uint64_t now_ns);
 

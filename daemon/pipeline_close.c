@@ -53,11 +53,18 @@ static void queue_closed(struct pipeline *p, struct trace *t)
     p->closed_bytes += t->bytes;
 }
 
+static void sum_waits(const struct pipeline *p, const struct trace_build *b)
+{
+    for (uint32_t i = 0; i < b->n_scopes; i++)
+        thread_state_sum_waits(b->threads[b->scope_threads[i]].state, b->scopes[i], p->switched_ns);
+}
+
 void pipeline_close_part(struct pipeline *p, struct trace_entry *e)
 {
     struct trace_build *b = e->build;
     if (!b)
         return;
+    sum_waits(p, b);
     e->build = NULL;
     e->part++;
     e->n_roots = 0;
@@ -329,6 +336,8 @@ static void give_up(struct pipeline *p, struct thread_state *t)
     pipeline_clear_index(p, t);
     scope_index_fini(&t->closed);
     stacks_drop(&t->stacks, UINT64_MAX);
+    if (t->waits)
+        wait_log_forget(t->waits);
 }
 
 void pipeline_bound_memory(struct pipeline *p)

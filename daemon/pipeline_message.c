@@ -180,6 +180,8 @@ static struct trace_entry *put_closed(struct reading *r, struct scope *s)
     uint32_t i = scope_list_find(&t->open, s->serial);
     if (put_index(t, s))
         return NULL;
+    if (r->p->switched_ns >= s->end_ns) /* while the log is fresh; else at the trace's close */
+        thread_state_sum_waits(t, s, r->p->switched_ns);
     s->conditional = i == t->open.n && is_conditional(s);
     if (s->conditional)
         return NULL;

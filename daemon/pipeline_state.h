@@ -42,6 +42,7 @@ struct pipeline {
     struct pipeline_config cfg;
     struct trace_rules rules;
     uint64_t now_ns;
+    uint64_t switched_ns; /* the switches of all threads are told up to then */
     struct ptrmap procs, threads; /* struct proc_state, struct thread_state */
     struct proc_state **proc_list;
     struct thread_state **thread_list;

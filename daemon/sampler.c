@@ -7,15 +7,19 @@
 #include "peer.h"
 #include "perf_decode.h"
 #include "perf_ring.h"
+#include "switch_ring.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BUCKETS = 4096, BATCH = 64, DRAIN_MIN_MS = 2, DRAIN_MAX_MS = 100 };
+/* Of the rings of switches: 2,730 records in 64 KiB, drained so often that 100,000 switches a second find room. */
+enum { SWITCH_DRAIN_MS = 10, SWITCH_PAGES = 16, SWITCH_PAGES_MANY = 2, SWITCH_ROOMY_THREADS = 128 };
 
 struct armed {
     struct armed *next;             /* in its bucket */
@@ -26,6 +30,8 @@ struct armed {
     uint32_t host_tid;
     int fd;
     struct perf_ring ring;
+    struct switch_ring *switches;   /* NULL: not recorded */
+    bool switches_lost;             /* since the last ones handed over */
     struct perf_layout layout;
     uint32_t holds;                 /* samples */
     uint64_t told_head;             /* of the last progress */
@@ -43,6 +49,13 @@ struct sampler {
     char note[240];
     uint8_t scratch[PERF_RING_SCRATCH];
 };
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static struct armed **bucket_of(struct sampler *s, uint32_t process, uint32_t tid)
 {
@@ -152,8 +165,88 @@ static void read_ring(struct armed *a)
     perf_ring_release(&a->ring);
 }
 
+/* ---- switches ---- */
+
+static bool hand_switches(struct armed *a, struct switches *s)
+{
+    struct feed *f = feed_new(FEED_SWITCHES);
+    if (!f) {
+        free(s);
+        return false;
+    }
+    f->thread = a->key;
+    f->switches = s;
+    size_t bytes = sizeof *f + sizeof *s + s->n * sizeof *s->v;
+    if (queue_push(a->sampler->c.out, f, bytes))
+        return true;
+    s->n = 1; /* what it told is lost, and that is told in any case */
+    s->v[0] = (struct switch_rec){0, SWITCH_GAP};
+    if (queue_push_must(a->sampler->c.out, f, sizeof *f))
+        return true;
+    feed_free(f);
+    return false;
+}
+
+static void read_switches(struct armed *a)
+{
+    bool lost = false;
+    struct switches *s = a->switches ? switch_ring_take(a->switches, a->switches_lost, a->sampler->scratch, &lost) : NULL;
+    if (s)
+        a->switches_lost = !hand_switches(a, s);
+    a->switches_lost = a->switches_lost || lost;
+}
+
+static void close_switches(struct armed *a)
+{
+    if (!a->switches)
+        return;
+    a->sampler->budget.used_bytes -= a->switches->ring.map_bytes;
+    switch_ring_close(a->switches);
+    a->switches = NULL;
+}
+
+/* The first word of it: from when on switches are recorded. */
+static bool begin_switches(struct armed *a)
+{
+    struct switches *s = malloc(sizeof *s + sizeof *s->v);
+    if (!s)
+        return false;
+    *s = (struct switches){.from_ns = a->switches->from_ns};
+    return hand_switches(a, s);
+}
+
+static void open_switches(struct armed *a)
+{
+    struct sampler *s = a->sampler;
+    uint32_t pages = s->budget.n_threads < SWITCH_ROOMY_THREADS ? SWITCH_PAGES : SWITCH_PAGES_MANY;
+    uint64_t bytes = (pages + 1ull) * s->page_bytes;
+    struct dvt_err err = {0};
+    if (!s->budget.unlimited && s->budget.used_bytes + bytes > s->budget.limit_bytes)
+        dvt_fail(&err, DVT_ELIMIT, 0, "locked memory is used up");
+    else if (switch_ring_open(a->host_tid, pages, &a->switches, &err) == 0) {
+        s->budget.used_bytes += a->switches->ring.map_bytes;
+        if (begin_switches(a))
+            return;
+        close_switches(a);
+    }
+    log_event(LOG_LEVEL_WARN, "SWITCHES-NONE", "pid=%u tid=%u %s: its waits are not known", a->proc->host_pid, a->key.tid,
+              err.text);
+}
+
+/* Up to when all threads' switches have been handed over: the time before their rings were read. */
+static void tell_switched(struct sampler *s, uint64_t now_ns)
+{
+    struct feed *f = s->c.wall ? feed_new(FEED_SWITCHED) : NULL;
+    if (!f)
+        return; /* the next one covers it */
+    f->head = now_ns;
+    if (!queue_push(s->c.out, f, sizeof *f))
+        feed_free(f);
+}
+
 static void drain(struct armed *a)
 {
+    read_switches(a);
     read_ring(a);
     if (a->ring.tail != a->told_head || a->lost != a->told_lost)
         tell_progress(a, false);
@@ -162,8 +255,10 @@ static void drain(struct armed *a)
 static void end_thread(struct armed *a)
 {
     struct sampler *s = a->sampler;
+    read_switches(a);
     read_ring(a);
     tell_progress(a, true);
+    close_switches(a);
     unlink_armed(s, a);
     s->budget.used_bytes -= a->ring.map_bytes;
     if (--s->budget.n_threads == 0)
@@ -191,12 +286,14 @@ static void drain_batch(struct armed *const *batch, uint32_t n)
 void sampler_drain_all(struct sampler *s)
 {
     struct armed *batch[BATCH], *next = s->all;
+    uint64_t before_ns = monotonic_ns();
     while (next) {
         uint32_t n = 0;
         for (; next && n < BATCH; next = next->next_all)
             batch[n++] = next;
         drain_batch(batch, n);
     }
+    tell_switched(s, before_ns);
 }
 
 static void on_timer(void *ctx, uint32_t events)
@@ -283,6 +380,8 @@ static void keep_up_with(struct sampler *s, const struct armed *a)
 {
     uint32_t hz = perf_source_info(s->c.source)->hz, ms = a->holds * 400 / (hz ? hz : 1);
     ms = ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms;
+    if (s->c.wall && ms > SWITCH_DRAIN_MS)
+        ms = SWITCH_DRAIN_MS;
     if (s->budget.n_threads > 0 && s->drain_ms <= ms)
         return;
     s->drain_ms = ms;
@@ -297,6 +396,8 @@ static void adopt(struct sampler *s, struct armed *a, struct process *proc)
     keep_up_with(s, a);
     s->budget.n_threads++;
     edge_count(proc->edge.threads_armed, 1);
+    if (s->c.wall)
+        open_switches(a);
 }
 
 int sampler_arm(struct sampler *s, struct process *proc, uint32_t tid, uint32_t epoch, uint32_t host_tid,

@@ -5,6 +5,8 @@
  * Rings are drained by a timer while any thread is armed, which also finds the threads that have ended. Not by the
  * ring's wakeup: an event with a signal wakes whoever waits for it at each sample, at a cost to the sampled thread
  * (0.5 ms at times in a virtual machine, where it interrupts another processor) that can exceed its period.
+ * In wall mode each thread has a second ring, of its context switches (switch_ring.h); a thread that gets none, for want of
+ * locked memory, is sampled all the same.
  * A sample is handed over before the progress that covers it. A full queue drops samples and counts them; an
  * end is never dropped.
  */
@@ -23,6 +25,7 @@ struct sampler_config {
     enum perf_native native;
     uint32_t stack_bytes;
     uint32_t max_threads;
+    bool wall; /* record context switches too */
     struct loop *loop;
     struct queue *out; /* of struct feed */
 };

@@ -8,6 +8,7 @@
 #define SCOPE_H
 
 #include "../proto/wire.h"
+#include "switches.h"
 
 struct trace_build;
 struct thread_state;
@@ -28,6 +29,8 @@ struct scope {
     bool indexed; /* told closed, and samples may still fall into it */
     bool counted; /* announced: in its trace's counts of open scopes */
     struct thread_state *thread; /* not counted: outlives the index; a trace holds its threads itself */
+    struct wait_sums waits;      /* of its whole length, if has_waits */
+    bool has_waits;
     bool conditional;            /* waits in the index for a first sample before it is in any trace */
     struct trace_build *build;   /* the trace part it is in now, or NULL */
     uint32_t slot;               /* its place there */

@@ -76,6 +76,9 @@ void thread_state_unref(struct thread_state *t)
     scope_list_fini(&t->cross);
     scope_list_fini(&t->open);
     stacks_fini(&t->stacks);
+    if (t->waits)
+        wait_log_fini(t->waits);
+    free(t->waits);
     free(t->offs);
     free(t->samples);
     free(t->name);
@@ -165,8 +168,28 @@ void thread_state_set_name(struct thread_state *t, struct dvt_str name)
     t->name = copy;
 }
 
+int thread_state_put_switches(struct thread_state *t, const struct switches *s)
+{
+    if (!t->waits) {
+        t->waits = malloc(sizeof *t->waits);
+        if (!t->waits)
+            return DVT_ENOMEM;
+        wait_log_init(t->waits);
+    }
+    return wait_log_put(t->waits, s);
+}
+
+void thread_state_sum_waits(const struct thread_state *t, struct scope *s, uint64_t until_ns)
+{
+    if (!t->waits || s->has_waits)
+        return;
+    s->waits = wait_log_sum(t->waits, s->start_ns, s->end_ns, until_ns);
+    s->has_waits = true;
+}
+
 size_t thread_state_bytes(const struct thread_state *t)
 {
     size_t columns = (size_t)t->cap * (sizeof *t->offs + sizeof(*t->samples)) + (size_t)t->closed.cap * 32;
+    columns += t->waits ? wait_log_bytes(t->waits) : 0;
     return sizeof *t + t->sample_bytes + t->scope_bytes + t->stacks.bytes + columns;
 }

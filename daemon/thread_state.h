@@ -13,6 +13,7 @@
 #include "scope.h"
 #include "scope_index.h"
 #include "stacks.h"
+#include "wait_log.h"
 #include "watermark.h"
 
 struct scope_list { /* a few scopes; references */
@@ -43,6 +44,8 @@ struct thread_state {
     uint64_t wait_head;      /* 0: nothing waits; else the settled samples up to it wait for their stacks */
     uint64_t wait_since_ns;
     uint32_t wait_messages;  /* settled messages since */
+
+    struct wait_log *waits; /* NULL: its switches are not recorded */
 
     uint64_t first_off;  /* of its first sample; 0 none yet */
     uint64_t armed_head; /* samples up to here, but the first, are repeats of the first period */
@@ -82,6 +85,10 @@ void scope_list_remove(struct scope_list *l, uint32_t i);
 
 /* Replaces the name by a cleaned copy; keeps the old one without memory. */
 void thread_state_set_name(struct thread_state *t, struct dvt_str name);
+/* Takes records of its switches; 0 or DVT_ENOMEM. */
+int thread_state_put_switches(struct thread_state *t, const struct switches *s);
+/* Sets the scope's waits, once; all of the thread's records up to until_ns are here. */
+void thread_state_sum_waits(const struct thread_state *t, struct scope *s, uint64_t until_ns);
 /* Memory it holds. */
 size_t thread_state_bytes(const struct thread_state *t);
 

@@ -85,6 +85,8 @@ static bool fill_scope(struct trace_scope *to, const struct scope *s, uint32_t t
         .parent_span = s->parent_span,
         .flags = s->flags,
         .cut = s->cut,
+        .has_waits = s->has_waits,
+        .waits = s->waits,
         .name = copy_bytes(s->name.p, s->name.n),
         .n_labels = s->n_labels,
         .n_links = s->n_links,

@@ -10,6 +10,7 @@
 #include "../proto/chunk.h"
 #include "process.h"
 #include "sample.h"
+#include "switches.h"
 
 struct trace_thread {
     struct thread_key key;
@@ -44,6 +45,8 @@ struct trace_scope {
     struct dvt_trace_id *links; /* owned */
     uint32_t n_links;
     bool cut;                /* process ended while it was open */
+    bool has_waits;
+    struct wait_sums waits;
 };
 
 struct trace {

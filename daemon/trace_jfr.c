@@ -244,6 +244,23 @@ static void put_scopes(struct trace_jfr *j)
     j->c.ledger.scopes = j->c.n_scopes;
 }
 
+static void put_times(struct trace_jfr *j)
+{
+    struct dvt_chunk *c = &j->c;
+    c->times = array(j, j->t->n_scopes, sizeof *c->times);
+    for (uint32_t i = 0; i < j->t->n_scopes && !j->is_out_of_memory; i++) {
+        const struct wait_sums *w = &j->t->scopes[i].waits;
+        if (j->t->scopes[i].has_waits)
+            c->times[c->n_times++] = (struct dvt_chunk_times){i,
+                                                              w->waits,
+                                                              w->preemptions,
+                                                              w->on_cpu_ns,
+                                                              w->blocked_ns,
+                                                              w->runnable_ns,
+                                                              w->unknown_ns};
+    }
+}
+
 static struct dvt_str template_of(const struct process *p)
 {
     struct dvt_str s = dvt_str(p->tag_template ? p->tag_template : "");
@@ -354,7 +371,7 @@ static void include(struct dvt_chunk *c, uint64_t start_ns, uint64_t end_ns)
     c->end_ns = end_ns > c->end_ns ? end_ns : c->end_ns;
 }
 
-static void put_times(struct trace_jfr *j)
+static void put_extent(struct trace_jfr *j)
 {
     struct dvt_chunk *c = &j->c;
     c->start_ns = UINT64_MAX;
@@ -383,13 +400,14 @@ int trace_jfr_build(const struct trace *t, struct symbols *sym, int64_t unix_off
     j->c.ledger.lost_samples = t->lost_samples;
     put_processes(j);
     put_scopes(j);
+    put_times(j);
     if (!j->is_out_of_memory)
         put_tags(j);
     if (!j->is_out_of_memory)
         put_samples(j);
     if (!j->is_out_of_memory)
         put_stacks(j);
-    put_times(j);
+    put_extent(j);
     if (j->is_out_of_memory) {
         trace_jfr_free(j);
         return dvt_fail(err, DVT_ENOMEM, 0, "trace: out of memory for its chunk of %u samples", t->n_samples);
@@ -415,6 +433,7 @@ void trace_jfr_free(struct trace_jfr *j)
     free(j->c.labels);
     free(j->c.links);
     free(j->c.samples);
+    free(j->c.times);
     free(j->mframe);
     dvt_strings_fini(&j->strings);
     dvt_tuples_fini(&j->places);

@@ -66,6 +66,13 @@ struct dvt_chunk_sample {
     uint64_t time_ns;
     uint64_t weight_ns; /* CPU time it stands for (count of events if the chunk's period_ns is 0) */
 };
+/* How the time of a scope was spent, whole and with the scopes in it; the four add up to its length. Only where the
+ * thread's context switches were recorded. */
+struct dvt_chunk_times {
+    uint32_t scope;
+    uint32_t waits, preemptions; /* stretches blocked, stretches ready to run but off the CPU */
+    uint64_t on_cpu_ns, blocked_ns, runnable_ns, unknown_ns;
+};
 struct dvt_chunk_ledger { /* of this part of the trace */
     uint64_t samples, no_stack, ambiguous, shared;
     uint64_t no_stack_by[8]; /* by enum dvt_no_stack */
@@ -92,8 +99,9 @@ struct dvt_chunk {
     struct dvt_label *labels;
     struct dvt_trace_id *links;
     struct dvt_chunk_sample *samples;
+    struct dvt_chunk_times *times; /* [n_times] ascending by scope */
     uint32_t n_processes, n_threads, n_frames, n_stacks, n_stack_frames, n_scopes, n_labels, n_links,
-        n_samples;
+        n_samples, n_times;
     struct dvt_chunk_ledger ledger;
 };
 

@@ -69,6 +69,28 @@ static int check_samples(const struct dvt_chunk *c, int code, struct dvt_err *er
     return 0;
 }
 
+/* The parts of a time without overflow: each is at most the whole. */
+static bool adds_up(const struct dvt_chunk_times *t, uint64_t wall_ns)
+{
+    const uint64_t parts[] = {t->on_cpu_ns, t->blocked_ns, t->runnable_ns, t->unknown_ns};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i] > wall_ns)
+            return false;
+        wall_ns -= parts[i];
+    }
+    return wall_ns == 0;
+}
+
+static int check_times(const struct dvt_chunk *c, int code, struct dvt_err *err)
+{
+    for (uint32_t i = 0; i < c->n_times; i++) {
+        const struct dvt_chunk_times *t = &c->times[i];
+        RULE(t->scope < c->n_scopes && (!i || c->times[i - 1].scope < t->scope), "times of no scope, or out of order");
+        RULE(adds_up(t, c->scopes[t->scope].end_ns - c->scopes[t->scope].start_ns), "times that do not add up");
+    }
+    return 0;
+}
+
 /* Each scope is walked over once: a walk stops at a scope that an earlier walk has marked. */
 static int check_chains(const struct dvt_chunk *c, int code, struct dvt_err *err)
 {
@@ -96,5 +118,7 @@ int dvt_chunk_check(const struct dvt_chunk *c, int code, struct dvt_err *err)
         rc = check_scopes(c, code, err);
     if (!rc)
         rc = check_samples(c, code, err);
+    if (!rc)
+        rc = check_times(c, code, err);
     return rc ? rc : check_chains(c, code, err);
 }

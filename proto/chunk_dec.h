@@ -22,6 +22,7 @@ enum record { /* what is read: events, then constant pools and a frame, which is
     R_LEDGER,
     R_NO_STACK,
     R_RUN,
+    R_TIMES,
     N_EVENTS,
     R_SYMBOL = N_EVENTS,
     R_STRING,
@@ -36,6 +37,7 @@ enum record { /* what is read: events, then constant pools and a frame, which is
 
 /* The fields of each record, by their slots in its plan. */
 enum { SAMPLE_TIME, SAMPLE_THREAD, SAMPLE_STACK };
+enum { TIMES_SCOPE, TIMES_ON_CPU, TIMES_BLOCKED, TIMES_RUNNABLE, TIMES_UNKNOWN, TIMES_WAITS, TIMES_PREEMPTIONS };
 enum { RUN_SCOPE, RUN_SAMPLES, RUN_WEIGHT };
 enum { TRACE_MAJOR, TRACE_ID, TRACE_PART, TRACE_HOST, TRACE_EVENT, TRACE_PERIOD, TRACE_START, TRACE_DURATION,
        TRACE_OFFSET };

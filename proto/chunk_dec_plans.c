@@ -13,6 +13,8 @@ struct record_spec {
 static const struct record_spec specs[N_RECORDS] = {
     [R_SAMPLE] = {"jdk.ExecutionSample", {"istartTime", "isampledThread", "istackTrace"}},
     [R_RUN] = {"dovetail.SampleRun", {"iscope", "isamples", "iweight"}},
+    [R_TIMES] = {"dovetail.ScopeTime",
+                 {"iscope", "ionCpu", "iblocked", "irunnable", "iunknown", "iwaits", "ipreemptions"}},
     [R_TRACE] = {"dovetail.Trace",
                  {"imajor", "itraceId", "ipart", "ihost", "ievent", "iperiod", "istartTime", "iduration",
                   "iunixOffset"}},

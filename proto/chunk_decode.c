@@ -191,6 +191,19 @@ static void get_scope(struct fill *f, uint32_t i, const uint64_t *v)
     f->bad = f->bad || v[SCOPE_ID] != i + 1ull;
 }
 
+static void get_times(struct fill *f, struct dvt_chunk_times *t, const uint64_t *v)
+{
+    *t = (struct dvt_chunk_times){
+        .scope = index_of(v[TIMES_SCOPE], &f->bad),
+        .waits = u32(v[TIMES_WAITS], &f->bad),
+        .preemptions = u32(v[TIMES_PREEMPTIONS], &f->bad),
+        .on_cpu_ns = v[TIMES_ON_CPU],
+        .blocked_ns = v[TIMES_BLOCKED],
+        .runnable_ns = v[TIMES_RUNNABLE],
+        .unknown_ns = v[TIMES_UNKNOWN],
+    };
+}
+
 static void get_run(struct fill *f, const uint64_t *v)
 {
     f->bad = f->bad || f->run.n; /* the one before was longer than its samples */
@@ -219,6 +232,9 @@ static void get_event(struct fill *f, uint32_t record, const uint64_t *v)
         break;
     case R_RUN:
         get_run(f, v);
+        break;
+    case R_TIMES:
+        get_times(f, &f->c->times[i], v);
         break;
     case R_PROCESS:
         get_process(f, &f->c->processes[i], v);
@@ -323,6 +339,7 @@ static uintptr_t lay_out(struct fill *f, uintptr_t at)
     c->labels = take(&at, c->n_labels, sizeof *c->labels);
     c->links = take(&at, c->n_links, sizeof *c->links);
     c->samples = take(&at, c->n_samples, sizeof *c->samples);
+    c->times = take(&at, c->n_times, sizeof *c->times);
     return at;
 }
 
@@ -374,6 +391,7 @@ static int make_chunk(struct dec *d, const uint8_t *events, const uint8_t *end, 
     c->n_labels = d->counts[R_LABEL];
     c->n_links = d->counts[R_LINK];
     c->n_samples = d->counts[R_SAMPLE];
+    c->n_times = d->counts[R_TIMES];
     void *block = block_alloc(lay_out(&f, 0));
     f.label_scope = malloc((c->n_labels + 1ull) * sizeof *f.label_scope);
     f.link_scope = malloc((c->n_links + 1ull) * sizeof *f.link_scope);

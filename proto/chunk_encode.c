@@ -1,7 +1,7 @@
 /*
  * chunk_encode: struct dvt_chunk -> one JFR chunk.
  *
- * Layout: header, metadata, events (trace, processes, scopes with their labels and links, samples, ledger),
+ * Layout: header, metadata, events (trace, processes, scopes with their labels and links, their times, samples, ledger),
  * one checkpoint with all constant pools. Ticks are CLOCK_MONOTONIC ns. Sizes and offsets are final before
  * anything is written to a file.
  *
@@ -256,6 +256,22 @@ static void put_labels(struct enc *e, uint32_t i)
     }
 }
 
+static void put_times(struct enc *e)
+{
+    for (uint32_t i = 0; i < e->c->n_times && event_begin(e, JFR_DVT_SCOPE_TIME); i++) {
+        const struct dvt_chunk_times *t = &e->c->times[i];
+        put(e, e->c->scopes[t->scope].start_ns);
+        put(e, t->scope + 1ull);
+        put(e, t->on_cpu_ns);
+        put(e, t->blocked_ns);
+        put(e, t->runnable_ns);
+        put(e, t->unknown_ns);
+        put(e, t->waits);
+        put(e, t->preemptions);
+        event_end(e);
+    }
+}
+
 /* How many samples from the i-th on have its scope and weight. */
 static uint32_t run_length(const struct dvt_chunk *c, uint32_t i)
 {
@@ -332,6 +348,7 @@ static void put_events(struct enc *e)
         put_scope(e, i);
         put_labels(e, i);
     }
+    put_times(e);
     put_samples(e);
     put_ledger(e);
 }
@@ -365,7 +382,7 @@ static void put_chunk(struct enc *e)
         return;
     e->w.p += JFR_HEADER_BYTES;
     h.metadata = JFR_HEADER_BYTES;
-    dvt_jfr_metadata(&e->w);
+    dvt_jfr_metadata(&e->w, e->c->n_times > 0);
     put_frames(e);
     if (!e->w.rc && !e->rc)
         put_events(e);

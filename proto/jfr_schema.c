@@ -45,6 +45,16 @@ FIELDS(sample_run_fields) = {START,
                              F("samples", INT, 0),
                              F("weight", LONG, JFR_SPAN_TICKS), /* of each */
                              END};
+/* How a scope's time was spent: the four add up to its duration. */
+FIELDS(scope_time_fields) = {START,
+                             F("scope", INT, 0), /* index + 1 of its dovetail.Scope */
+                             F("onCpu", LONG, JFR_SPAN_TICKS),
+                             F("blocked", LONG, JFR_SPAN_TICKS),
+                             F("runnable", LONG, JFR_SPAN_TICKS),
+                             F("unknown", LONG, JFR_SPAN_TICKS),
+                             F("waits", INT, 0),
+                             F("preemptions", INT, 0),
+                             END};
 FIELDS(setting_fields) = {START, F("id", LONG, 0), F("name", STRING, 0), F("value", STRING, 0), END};
 FIELDS(span_fields) = {START, DURATION, F("eventThread", THREAD, JFR_POOL),
                        F("tag", STRING, JFR_POOL | JFR_CONTEXT), END};
@@ -122,6 +132,7 @@ const struct jfr_type dvt_jfr_types[] = {
     {"dovetail.Ledger", JFR_DVT_LEDGER, JFR_EVENT, ledger_fields},
     {"dovetail.NoStack", JFR_DVT_NO_STACK, JFR_EVENT, no_stack_fields},
     {"dovetail.SampleRun", JFR_DVT_SAMPLE_RUN, JFR_EVENT, sample_run_fields},
+    {"dovetail.ScopeTime", JFR_DVT_SCOPE_TIME, JFR_EVENT, scope_time_fields},
     {"jdk.jfr.Timestamp", JFR_TIMESTAMP, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Timespan", JFR_TIMESPAN, JFR_ANNOTATION, value_field},
     {"jdk.jfr.Contextual", JFR_CONTEXTUAL, JFR_ANNOTATION, none},

@@ -40,6 +40,7 @@ enum jfr_type_id {
     JFR_DVT_LEDGER,
     JFR_DVT_NO_STACK,
     JFR_DVT_SAMPLE_RUN,
+    JFR_DVT_SCOPE_TIME, /* in chunks of wall mode only */
     JFR_TIMESTAMP = 60,
     JFR_TIMESPAN,
     JFR_CONTEXTUAL,
@@ -47,7 +48,7 @@ enum jfr_type_id {
 
 /* The metadata event's id. The JDK takes chunks of one id in one file to have the same types: it must change
  * with them. */
-enum { JFR_METADATA_ID = 2 };
+enum { JFR_METADATA_ID = 2, JFR_METADATA_WALL_ID };
 
 enum jfr_type_kind { JFR_PLAIN, JFR_SIMPLE, JFR_EVENT, JFR_ANNOTATION };
 

@@ -194,16 +194,30 @@ static void class(struct meta *m, const struct jfr_type *t)
         field(m, &t->fields[i]);
 }
 
-static void tree(struct meta *m)
+static bool is_of_wall(const struct jfr_type *t)
+{
+    return t->id == JFR_DVT_SCOPE_TIME;
+}
+
+static size_t count_types(bool with_wall)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < dvt_jfr_n_types; i++)
+        n += with_wall || !is_of_wall(&dvt_jfr_types[i]);
+    return n;
+}
+
+static void tree(struct meta *m, bool with_wall)
 {
     if (!element(m, "root", 0))
         return;
     jfr_put(m->w, 2);
     if (!element(m, "metadata", 0))
         return;
-    jfr_put(m->w, dvt_jfr_n_types);
+    jfr_put(m->w, count_types(with_wall));
     for (size_t i = 0; i < dvt_jfr_n_types; i++)
-        class(m, &dvt_jfr_types[i]);
+        if (with_wall || !is_of_wall(&dvt_jfr_types[i]))
+            class(m, &dvt_jfr_types[i]);
     if (!element(m, "region", 2))
         return;
     attribute(m, "locale", "en_US");
@@ -225,13 +239,13 @@ static void string_table(struct meta *m, struct jfr_w *w)
 }
 
 /* The strings come before the tree that collects them, so the tree is built aside first. */
-void dvt_jfr_metadata(struct jfr_w *w)
+void dvt_jfr_metadata(struct jfr_w *w, bool with_wall)
 {
     struct dvt_buf aside = {.max = 1 << 16};
     struct jfr_w tw;
     dvt_jfr_open(&tw, &aside);
     struct meta m = {.w = &tw};
-    tree(&m);
+    tree(&m, with_wall);
     dvt_jfr_close(&tw);
     if (tw.rc)
         w->rc = w->rc ? w->rc : tw.rc;
@@ -239,7 +253,7 @@ void dvt_jfr_metadata(struct jfr_w *w)
     if (!w->rc) {
         jfr_put(w, 0); /* start ticks */
         jfr_put(w, 0); /* duration */
-        jfr_put(w, JFR_METADATA_ID);
+        jfr_put(w, with_wall ? JFR_METADATA_WALL_ID : JFR_METADATA_ID);
         string_table(&m, w);
     }
     if (!w->rc && jfr_room(w, aside.n)) {

@@ -66,8 +66,8 @@ void dvt_jfr_padded(uint8_t *p, uint32_t v);
 size_t dvt_jfr_big_begin(struct jfr_w *w, uint32_t type);
 void dvt_jfr_big_end(struct jfr_w *w, size_t at);
 
-/* Appends the metadata event of dvt_jfr_types. */
-void dvt_jfr_metadata(struct jfr_w *w);
+/* Appends the metadata event of dvt_jfr_types, those of wall mode only with_wall. */
+void dvt_jfr_metadata(struct jfr_w *w, bool with_wall);
 
 struct jfr_header { /* offsets and size count from the chunk's start */
     uint64_t bytes, checkpoint, metadata;

@@ -14,12 +14,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 LAYERS = [
     # 0: plain structs, logs, the ledger, hand-over between threads
-    "sample scope log stats queue ptrmap process urgent",
+    "sample scope switches log stats queue ptrmap process urgent",
     # 1: the edge: sockets, messages, perf events
     "config peer session feed ingest loop listener conn handshake control status flush board "
-    "perf_open perf_budget perf_ring perf_decode sampler",
+    "perf_open perf_budget perf_ring perf_decode switch_ring sampler",
     # 2: what is known of one thread or one process over time
-    "scope_index scope_batch codetable stacks watermark procmap procmap_files",
+    "scope_index scope_batch wait_log codetable stacks watermark procmap procmap_files",
     # 3: samples x scopes
     "thread_state join",
     # 4: traces under assembly

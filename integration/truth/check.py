@@ -1,16 +1,17 @@
 """The truth tests of the C API: programs that know where their CPU time went, against what Dovetail says.
 
-    check.py shares|flush|budget|thread_per_request|tiny_scopes
+    check.py shares|flush|budget|thread_per_request|tiny_scopes|waits
 
 Each prints its figures and fails when one is outside the stated error. DOVETAIL_LONG=1 runs the full sizes.
 """
 import collections
+import json
 import os
 import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from dovetail_store import BUILD, LONG, SURE, by_frame, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
+from dovetail_store import BUILD, LONG, SURE, by_frame, dovetail, folded, interval, ledgers, must, profile, told, traces  # noqa: E402
 
 FUNCTIONS = [f"work_{share}" for share in (31, 23, 17, 13, 9, 6, 1)]
 
@@ -118,6 +119,53 @@ def tiny_scopes():
     good &= must(led["shim_dropped"] == n_tiny - sent, f"{led['shim_dropped']} dropped by rule and counted")
     # Whether samples are lost is seen against close_always, where every scope is told: same share of samples inside.
     return good & ledger_adds_up(store), store
+
+
+def error(said, inside, outside):
+    """How far it lies outside what the clocks just inside and just outside the scope say."""
+    return max(inside - said, said - outside, 0)
+
+
+def waits():
+    out, store = profile(program("waits"), "30" if LONG else "6", options=["--wall"])
+    trace = json.loads(dovetail("trace", "1".zfill(32), "--store", store, "--json"))
+    said = {s["name"]: s for s in trace["scopes"]}
+    good, worst, n = True, collections.Counter(), collections.Counter()
+    for line in out.splitlines():
+        name, *numbers = line.split()
+        if name == "first-0":
+            continue  # the thread's arming was under way
+        s = said[name]
+        (wall, cpu, waits, preemptions), outside = map(int, numbers[:4]), list(map(int, numbers[4:]))
+        off, off_outside = wall - cpu, outside[0] - outside[1]
+        claims = {"sum": (s["on_cpu_ns"] + s["blocked_ns"] + s["runnable_ns"], wall, outside[0]),
+                  "on-CPU": (s["on_cpu_ns"], cpu, outside[1]),
+                  "off-CPU": (s["blocked_ns"] + s["runnable_ns"], off, off_outside)}
+        # A thread that was only ever blocked, or only ever preempted, tells how long it was each.
+        if outside[3] == 0:
+            claims["blocked"] = (s["blocked_ns"], off, off_outside)
+        if outside[2] == 0:
+            claims["runnable"] = (s["runnable_ns"], off, off_outside)
+        for what, claim in claims.items():
+            wrong = error(*claim)
+            worst[what] = max(worst[what], wrong)
+            n[what] += 1
+            if wrong > max(0.01 * wall, 50_000):
+                good &= must(False, f"{name}: {what} is off by {wrong / 1e3:.0f} us (said {claim[0] / 1e6:.3f} ms, truth {claim[1] / 1e6:.3f} to {claim[2] / 1e6:.3f}) of {wall / 1e6:.1f} ms")
+        if error(s["waits"], waits, outside[2]) or error(s["preemptions"], preemptions, outside[3]) or s["unknown_ns"]:
+            good &= must(False, f"{name}: {s['waits']} waits, truth {waits} to {outside[2]}; {s['preemptions']} preemptions,"
+                         f" truth {preemptions} to {outside[3]}; {s['unknown_ns']} ns not known")
+    good &= must(all(n[what] for what in ("sum", "on-CPU", "blocked", "runnable")),
+                 "greatest errors: " + ", ".join(f"{what} {worst[what] / 1000:.0f} us ({n[what]} scopes)" for what in n))
+    text = dovetail("trace", "1".zfill(32), "--store", store)
+    good &= must(" wall = " in text and " blocked + " in text and "preempted-0" in text, "the same is told as text")
+    outer = said["nested-0"]
+    own, wall = outer["self"], outer["wall_ns"]
+    # 10 ms of computing are its own, the 10 ms of sleep its inner scope's.
+    good &= must(own["on_cpu_ns"] >= 9_500_000 and own["wall_ns"] + 10_000_000 <= wall and own["waits"] < outer["waits"],
+                 f"of {wall / 1e6:.1f} ms {own['wall_ns'] / 1e6:.1f} are the outer scope's own, {own['on_cpu_ns'] / 1e6:.1f} of them"
+                 f" on a CPU; {own['waits']} of {outer['waits']} waits")
+    return good, store
 
 
 def main():

@@ -18,10 +18,10 @@ def dovetail(*args, check=True):
     return done.stdout
 
 
-def profile(*command, hz=99, env=None):
+def profile(*command, hz=99, env=None, options=()):
     """Runs command under `dovetail run`; returns (its standard output, the store's folder)."""
     store = tempfile.mkdtemp(prefix="truth-", dir=BUILD)
-    done = subprocess.run([f"{BUILD}/bin/dovetail", "run", "-o", store, "--hz", str(hz), "--", *command],
+    done = subprocess.run([f"{BUILD}/bin/dovetail", "run", "-o", store, "--hz", str(hz), *options, "--", *command],
                           capture_output=True, text=True, env={**os.environ, **(env or {})})
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")

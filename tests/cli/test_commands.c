@@ -77,7 +77,7 @@ static void test_wrong_use_is_exit_code_2_with_a_hint(void)
     CHECK_CONTAINS(output, ID_A);
     CHECK_CONTAINS(output, ID_B);
     CU_ASSERT_EQUAL(run("dovetail flame a b 2>&1"), 2);
-    CU_ASSERT_EQUAL(run("dovetail run --wall -- true 2>&1"), 2);
+    CU_ASSERT_EQUAL(run("dovetail flame " ID_A " --wall --store $STORE 2>&1"), 2);
     CHECK_CONTAINS(output, "not in this version");
     CU_ASSERT_EQUAL(run("dovetail run 2>&1"), 2);
 }

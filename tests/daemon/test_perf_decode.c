@@ -241,6 +241,36 @@ static void test_decode_bounds_a_deep_chain(void)
     free(s);
 }
 
+static void make_switch(struct record *r, uint16_t misc)
+{
+    record_begin(r, PERF_RECORD_SWITCH, misc);
+    record_u64(r, 7 | 8ull << 32);
+    record_u64(r, 4711);
+    record_end(r);
+}
+
+static void test_decode_switches_are_told_apart(void)
+{
+    struct record r;
+    struct switch_rec x = {0, SWITCH_GAP};
+    make_switch(&r, PERF_RECORD_MISC_SWITCH_OUT);
+    CU_ASSERT_TRUE(perf_decode_switch(r.bytes, r.n, &x) == 0 && x.time_ns == 4711 && x.kind == SWITCH_OUT);
+    make_switch(&r, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT);
+    CU_ASSERT_TRUE(perf_decode_switch(r.bytes, r.n, &x) == 0 && x.kind == SWITCH_OUT_PREEMPTED);
+    make_switch(&r, 0);
+    CU_ASSERT_TRUE(perf_decode_switch(r.bytes, r.n, &x) == 0 && x.kind == SWITCH_IN);
+    r.n -= 8; /* without its time */
+    record_end(&r);
+    CU_ASSERT_EQUAL(perf_decode_switch(r.bytes, r.n, &x), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(perf_decode_switch(r.bytes, r.n - 1, &x), DVT_EFORMAT);
+    record_begin(&r, PERF_RECORD_LOST, 0);
+    record_end(&r);
+    CU_ASSERT_TRUE(perf_decode_switch(r.bytes, r.n, &x) == 0 && x.kind == SWITCH_GAP);
+    record_begin(&r, PERF_RECORD_EXIT, 0);
+    record_end(&r);
+    CU_ASSERT_EQUAL(perf_decode_switch(r.bytes, r.n, &x), DVT_ENOENT);
+}
+
 int main(void)
 {
     static const struct edge_test tests[] = {
@@ -258,6 +288,7 @@ int main(void)
         {"lengths beyond the record are refused", test_decode_refuses_lengths_beyond_the_record},
         {"a lost record gives the count", test_decode_lost_record_gives_the_count},
         {"other records are of no interest", test_decode_other_records_are_of_no_interest},
+        {"switches are told apart", test_decode_switches_are_told_apart},
         {"a deep chain is bounded", test_decode_bounds_a_deep_chain},
     };
     return EDGE_RUN("perf_decode", tests);

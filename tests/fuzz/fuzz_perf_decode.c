@@ -38,5 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (s)
         check(s);
     free(s);
+    struct switch_rec x = {0, SWITCH_GAP};
+    if (perf_decode_switch(data + 1, size - 1, &x) == 0 && x.kind > SWITCH_GAP)
+        abort();
     return 0;
 }

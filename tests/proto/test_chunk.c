@@ -67,6 +67,18 @@ static bool same_samples(const struct dvt_chunk *a, const struct dvt_chunk *b)
     return same;
 }
 
+static bool same_times(const struct dvt_chunk *a, const struct dvt_chunk *b)
+{
+    bool same = a->n_times == b->n_times;
+    for (uint32_t i = 0; same && i < a->n_times; i++) {
+        const struct dvt_chunk_times *x = &a->times[i], *y = &b->times[i];
+        same = x->scope == y->scope && x->waits == y->waits && x->preemptions == y->preemptions &&
+               x->on_cpu_ns == y->on_cpu_ns && x->blocked_ns == y->blocked_ns && x->runnable_ns == y->runnable_ns &&
+               x->unknown_ns == y->unknown_ns;
+    }
+    return same;
+}
+
 static bool same_processes(const struct dvt_chunk *a, const struct dvt_chunk *b)
 {
     bool same = a->n_processes == b->n_processes && a->n_threads == b->n_threads;
@@ -87,7 +99,7 @@ static bool same(const struct dvt_chunk *a, const struct dvt_chunk *b)
     return !dvt_trace_id_cmp(&a->trace, &b->trace) && a->part == b->part &&
            a->unix_offset_ns == b->unix_offset_ns && a->start_ns == b->start_ns && a->end_ns == b->end_ns &&
            a->period_ns == b->period_ns && eq(a->event, b->event) && eq(a->host, b->host) &&
-           same_processes(a, b) && same_stacks(a, b) && same_scopes(a, b) && same_samples(a, b) &&
+           same_processes(a, b) && same_stacks(a, b) && same_scopes(a, b) && same_samples(a, b) && same_times(a, b) &&
            !memcmp(&a->ledger, &b->ledger, sizeof a->ledger);
 }
 
@@ -132,6 +144,39 @@ static void test_extreme_numbers_survive(void)
     m->c.frames[2].line = DVT_CHUNK_MAX_LINE;
     m->c.scopes[0].serial = UINT64_MAX;
     expect_round_trip(&m->c, 1);
+    made_free(m);
+}
+
+/* Of every scope but the first. */
+static void give_times(struct made *m)
+{
+    struct dvt_chunk *c = &m->c;
+    c->times = made_array(m, c->n_scopes, sizeof *c->times);
+    for (uint32_t i = 1; i < c->n_scopes; i++) {
+        uint64_t wall = c->scopes[i].end_ns - c->scopes[i].start_ns;
+        struct dvt_chunk_times t = {.scope = i, .waits = 300 * i, .preemptions = i % 2};
+        t.blocked_ns = wall / 2;
+        t.runnable_ns = i % 2 ? wall / 8 : 0;
+        t.unknown_ns = i % 3;
+        t.on_cpu_ns = wall - t.blocked_ns - t.runnable_ns - t.unknown_ns;
+        c->times[c->n_times++] = t;
+    }
+}
+
+static void test_times_of_scopes_survive_if_they_add_up(void)
+{
+    struct made *m = made_new(1, made_small);
+    struct dvt_buf b = {.max = 1 << 20};
+    uint32_t base = 1;
+    give_times(m);
+    CU_ASSERT_EQUAL(m->c.n_times, 5);
+    expect_round_trip(&m->c, 1);
+    m->c.times[2].blocked_ns++;
+    CU_ASSERT_EQUAL(dvt_chunk_encode(&m->c, &base, &b, NULL), DVT_EINVAL);
+    m->c.times[2].on_cpu_ns -= 2; /* the sum is right only by overflow */
+    m->c.times[2].runnable_ns = 1 - m->c.times[2].runnable_ns;
+    CU_ASSERT_EQUAL(dvt_chunk_encode(&m->c, &base, &b, NULL), DVT_EINVAL);
+    dvt_buf_fini(&b);
     made_free(m);
 }
 
@@ -334,6 +379,8 @@ static int write_segment(const char *path, uint32_t n)
     for (uint32_t i = 0; f && i < n; i++) {
         struct made *m = made_new(i + 1, made_small);
         struct dvt_buf b;
+        if (i % 2) /* both kinds of chunks in one file */
+            give_times(m);
         dvt_buf_init(&b, 1u << 30);
         if (dvt_chunk_encode(&m->c, &base, &b, NULL) || fwrite(b.p, 1, b.n, f) != b.n)
             return 1;
@@ -363,6 +410,7 @@ int main(int argc, char **argv)
 #define T(f) CU_add_test(s, #f, f)
     T(test_decoded_chunk_equals_encoded_chunk);
     T(test_extreme_numbers_survive);
+    T(test_times_of_scopes_survive_if_they_add_up);
     T(test_links_and_several_labels_survive);
     T(test_hostile_names_are_cleaned_and_cut);
     T(test_key_base_advances_and_wraps_below_int32_max);

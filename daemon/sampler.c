@@ -45,6 +45,7 @@ struct sampler {
     struct perf_budget budget;
     struct loop_timer *timer;
     uint32_t drain_ms;
+    uint32_t n_without_switches; /* threads, so far, whose switches could not be recorded */
     uint32_t page_bytes;
     char note[240];
     uint8_t scratch[PERF_RING_SCRATCH];
@@ -229,8 +230,9 @@ static void open_switches(struct armed *a)
             return;
         close_switches(a);
     }
-    log_event(LOG_LEVEL_WARN, "SWITCHES-NONE", "pid=%u tid=%u %s: its waits are not known", a->proc->host_pid, a->key.tid,
-              err.text);
+    snprintf(s->note, sizeof s->note, "the waits of %u threads are not known: %.180s", ++s->n_without_switches,
+             err.text[0] ? err.text : "no memory");
+    log_event(LOG_LEVEL_WARN, "SWITCHES-NONE", "pid=%u tid=%u %s", a->proc->host_pid, a->key.tid, err.text);
 }
 
 /* Up to when all threads' switches have been handed over: the time before their rings were read. */

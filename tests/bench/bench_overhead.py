@@ -3,6 +3,7 @@
     bench_overhead.py daemon    CPU of the daemon at 10,000 scopes/s on 32 threads (target: under 1% of a core)
     bench_overhead.py perf      CPU taken by `dovetail run` at 99 Hz against `perf record` on the same program (target: 1.1x), and
                                 against what perf takes until it has the frames too
+    bench_overhead.py wall      CPU time of a pipe ping-pong between two scoped threads, by `run` and by `run --wall` (target: 1.1x)
 
 DOVETAIL_BUILD names the build folder (default ../../build).
 """
@@ -47,6 +48,25 @@ def daemon():
         process.terminate()
         process.wait()
         shutil.rmtree(folder)
+
+
+def pingpong(*options):
+    store = tempfile.mkdtemp()
+    try:
+        out = subprocess.run([f"{BUILD}/bin/dovetail", "run", "-o", store, *options, "--", f"{BUILD}/bench/pingpong", "20000"],
+                             capture_output=True, text=True, check=True).stdout
+        return int(out.split()[1])
+    finally:
+        shutil.rmtree(store)
+
+
+def wall():
+    ratios = []
+    for _ in range(8):  # alternating: what the machine does beside it hits both
+        plain, with_waits = pingpong("--cpu"), pingpong("--wall")
+        ratios.append(with_waits / plain)
+        print(f"wall: a round trip takes {plain} ns of CPU time, {with_waits} with --wall: {ratios[-1]:.3f}x")
+    print(f"wall: median {statistics.median(ratios):.3f}x, best {min(ratios):.3f}x (target: 1.1x)")
 
 
 def task_ns(path):
@@ -142,4 +162,4 @@ def perf():
 
 
 if __name__ == "__main__":
-    {"daemon": daemon, "perf": perf}[sys.argv[1]]()
+    {"daemon": daemon, "perf": perf, "wall": wall}[sys.argv[1]]()

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (dvt_chunk_check(&c, DVT_EFORMAT, NULL) || dvt_chunk_encode(&c, &base, &out, NULL) ||
         dvt_chunk_decode(out.p, out.n, &again, NULL))
         abort();
-    if (again.n_samples != c.n_samples || again.n_scopes != c.n_scopes || again.n_labels != c.n_labels)
+    if (again.n_samples != c.n_samples || again.n_scopes != c.n_scopes || again.n_labels != c.n_labels ||
+        again.n_times != c.n_times)
         abort();
     dvt_chunk_fini(&again);
     dvt_chunk_fini(&c);

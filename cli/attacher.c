@@ -13,22 +13,9 @@ static bool has(const struct target *t, const char *library)
     return path != NULL;
 }
 
-static bool program_begins(const struct target *t, const char *name)
-{
-    char *program = target_program(t);
-    bool same = strncmp(program, name, strlen(name)) == 0;
-    free(program);
-    return same;
-}
-
 static bool is_openj9(const struct target *t)
 {
     return has(t, "libj9vm");
-}
-
-static bool is_python(const struct target *t)
-{
-    return has(t, "libpython3") || program_begins(t, "python");
 }
 
 static bool is_c(const struct target *t)
@@ -57,13 +44,6 @@ static void describe_any(const struct target *t, char *out, size_t cap)
 }
 
 /* ---- those that are not attached to ---- */
-
-static int refuse_by_start(const struct target *t, struct dvt_err *err)
-{
-    return dvt_fail(err, DVT_ESTATE, 0,
-                    "%s cannot be attached to in this version: start it with dovetail run -- COMMAND",
-                    attacher_of(t)->runtime);
-}
 
 static int refuse_openj9(const struct target *t, struct dvt_err *err)
 {
@@ -103,12 +83,11 @@ static int no_detach(const struct target *t, struct attach_note *ret, struct dvt
 
 static const struct attacher openj9 = {"java (OpenJ9)", is_openj9, describe,
                                        refuse_openj9,   no_attach, no_detach};
-static const struct attacher python = {"python", is_python, describe, refuse_by_start, no_attach, no_detach};
 static const struct attacher c_program = {"c", is_c, describe, refuse_c, no_attach, no_detach};
 static const struct attacher unknown = {"unknown", is_any, describe_any, refuse_any, no_attach, no_detach};
 
 /* In this order: a JVM may have Python in it, and each may have libdovetail. */
-static const struct attacher *const table[] = {&attacher_jvm, &openj9, &python, &attacher_node, &c_program, &unknown};
+static const struct attacher *const table[] = {&attacher_jvm, &openj9, &attacher_python, &attacher_node, &c_program, &unknown};
 
 const struct attacher *attacher_of(const struct target *t)
 {

@@ -32,6 +32,6 @@ struct attacher {
 /* Never NULL: the last of the table takes every process, and refuses it. */
 const struct attacher *attacher_of(const struct target *t);
 
-extern const struct attacher attacher_jvm, attacher_node;
+extern const struct attacher attacher_jvm, attacher_node, attacher_python;
 
 #endif

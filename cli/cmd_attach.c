@@ -376,9 +376,10 @@ const struct command cmd_attach = {
     .name = "attach",
     .synopsis = "[--duration D] [--service NAME] [-o STORE] [--hz N] [--dry-run] PID...",
     .summary = "profile processes that are running",
-    .details = "Java programs (JDK 17 to 25) load the agent: nothing is restarted. One line a process says "
-               "what was hooked, or\n"
-               "why it was refused and what would help. Python, Node.js and C programs are started with "
+    .details = "Java (JDK 17 to 25), Node.js (18 to 24) and Python (3.9 to 3.13) load the shim: nothing is "
+               "restarted. One line a\n"
+               "process says what was hooked, or why it was refused and what would help. C programs are "
+               "started with\n"
                "dovetail run instead.\n"
                "A request that was under way is seen from its next span on. The daemon that runs here goes "
                "on until\n"

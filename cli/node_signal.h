@@ -11,10 +11,4 @@
 /* 0, or why it cannot be told. */
 int node_signal_is_taken(const struct target *t, int signal, bool *ret, struct dvt_err *err);
 
-/* ---- pure ---- */
-
-/* The value of a symbol of a 64-bit ELF file's symbol table (0: none), and whether it counts from where the file
- * was loaded. */
-uint64_t node_signal_symbol(const void *file, size_t n, const char *name, bool *ret_is_relative);
-
 #endif

@@ -268,6 +268,19 @@ int target_open_folder(const struct target *t, const char *path)
     return open_inside(t, path, O_DIRECTORY);
 }
 
+int target_open_file(const struct target *t, const char *path)
+{
+    char link[64];
+    int fd = open_inside(t, path, 0);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int file = fd < 0 ? -1 : open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK), no = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = no;
+    return file;
+}
+
 bool target_sees(const struct target *t, const char *path)
 {
     struct stat ours, theirs;

@@ -44,6 +44,8 @@ char *target_mapped(const struct target *t, const char *begin);
 char *target_program(const struct target *t);
 /* A folder of its own file system, whatever links it has laid out: an O_PATH descriptor, or -1 with errno. */
 int target_open_folder(const struct target *t, const char *path);
+/* A file of it likewise, to read. */
+int target_open_file(const struct target *t, const char *path);
 /* Whether the target sees the same file at this path as we do. */
 bool target_sees(const struct target *t, const char *path);
 

@@ -2,6 +2,7 @@
 
     run.py BUILD_DIR [TEST...]
     run.py BUILD_DIR --truth MODE    ../truth/check_python.py instead
+    run.py BUILD_DIR --attach PYTHON...    check_attach.py instead
 
 The packages of requirements.txt are installed once into a venv in the build folder. Without a registry the
 tests are skipped (exit code 77) with the reason; where CI=true that is a failure.
@@ -49,6 +50,9 @@ def main():
         check = HERE.parent / "truth/check_python.py"
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", DOVETAIL_BUILD=str(build))
         return subprocess.run([str(python), str(check), sys.argv[3], str(python)], env=env).returncode
+    if sys.argv[2:3] == ["--attach"]:
+        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+        return subprocess.run([sys.executable, str(HERE / "check_attach.py"), str(build), str(python), *sys.argv[3:]], env=env).returncode
     tests = sys.argv[2:] or sorted(p.name for p in HERE.glob("test_*.py"))
     env = environment(build)
     failed = [t for t in tests if subprocess.run([str(python), str(HERE / t)], env=env).returncode]

@@ -237,6 +237,8 @@ uint32_t dvt_py_codes_count(void)
 
 int dvt_py_codes_init(void)
 {
+    if (g.real_dealloc) /* attached again */
+        return 0;
     g.by_address = reserve(sizeof(struct address_slot) * ADDRESS_SLOTS);
     g.by_content = reserve(sizeof(struct content_slot) * CONTENT_SLOTS);
     g.lines = reserve(sizeof(uint64_t) * LINE_SLOTS);

@@ -22,6 +22,7 @@ struct residency {
     uint32_t hid_from; /* if hides: the entries [hid_from, first) were closed for its sake */
     bool hides;
     bool looked; /* what is current in it has been asked */
+    bool blind;  /* its end will not be seen: nothing is opened in it */
     PyObject *stale; /* strong or NULL: the owner of what was current at its beginning and means nothing */
 };
 
@@ -34,11 +35,11 @@ struct lane {
     uint32_t overflow_from;
     bool busy, dirty; /* an event inside an event (Python code run by it) is made good at the end */
     bool opened;      /* a scope, ever */
-    uint32_t greenlet_seen;
+    uint32_t greenlet_seen, attached;
 };
 
 static __thread struct lane *tl __attribute__((tls_model("initial-exec")));
-static uint32_t greenlet_generation = 1;
+static uint32_t greenlet_generation = 1, attached; /* attached: times the shim was turned on in the middle */
 struct dvt_py_lane_counts dvt_py_lane_counts;
 
 void dvt_py_greenlet_maybe_loaded(void)
@@ -169,6 +170,8 @@ static void follow(struct lane *l, bool going_back)
     struct dvt_py_mark m;
     uint32_t first = top_res(l)->first;
     top_res(l)->looked = true;
+    if (top_res(l)->blind)
+        return;
     bool any = dvt_py_mark_now(&m);
     if (any && m.owner == top_res(l)->stale) {
         dvt_py_mark_drop(&m);
@@ -225,8 +228,19 @@ static void leave_res(struct lane *l)
     forget_res(&r);
 }
 
-/* From nothing but what is true now. */
-static void restart(struct lane *l)
+/* CPython tells it by refusing to enter a context twice. */
+static bool is_entered(PyObject *context)
+{
+    if (PyContext_Enter(context) == 0) {
+        (void)PyContext_Exit(context);
+        return false;
+    }
+    PyErr_Clear();
+    return true;
+}
+
+/* From nothing but what is true now. is_seen: the present context was seen entered, or is no one's to leave. */
+static void restart(struct lane *l, bool is_seen)
 {
     l->overflow = 0;
     pop_to(l, 0);
@@ -236,22 +250,29 @@ static void restart(struct lane *l)
     PyObject *now = context_now();
     Py_XINCREF(now);
     Py_XSETREF(l->res[0].context, now);
+    l->res[0].blind = attached && !is_seen && now && is_entered(now);
     follow(l, false);
 }
 
-/* True if the lane was where the thread is; else restarts it. */
-static bool in_step(struct lane *l, PyObject *actual)
+/* True if the lane was where the thread is; else restarts it. is_seen: see restart. */
+static bool come_in_step(struct lane *l, PyObject *actual, bool is_seen)
 {
     struct residency *r = top_res(l);
     if (r->context == actual || l->overflow)
         return true;
     if (!r->context && l->n == r->first) { /* a thread's context is made at its first set */
         r->context = Py_NewRef(actual);
+        r->blind = attached && is_entered(actual);
         return true;
     }
     dvt_py_lane_counts.resyncs++;
-    restart(l);
+    restart(l, is_seen);
     return false;
+}
+
+static bool in_step(struct lane *l, PyObject *actual)
+{
+    return come_in_step(l, actual, false);
 }
 
 /* ---- life ---- */
@@ -286,11 +307,24 @@ static struct lane *new_lane(void)
         return NULL;
     }
     l->n_res = 1;
+    l->attached = attached;
     tl = l;
     if (PyDict_SetItemString(dict, "dovetail.lane", capsule) < 0)
         PyErr_Clear(); /* the capsule goes at once, and the lane with it */
     Py_DECREF(capsule);
     return tl;
+}
+
+/* What it had open was given up when recording ended. */
+static void forget(struct lane *l)
+{
+    l->attached = attached;
+    l->overflow = 0;
+    l->open_from = l->n;
+    pop_to(l, 0);
+    while (l->n_res > 0)
+        forget_res(&l->res[--l->n_res]);
+    l->res[l->n_res++] = (struct residency){.context = NULL};
 }
 
 static void look_for_greenlet(struct lane *l)
@@ -324,6 +358,8 @@ static struct lane *begin(struct saved *s)
         return NULL;
     }
     l->busy = true;
+    if (l->attached != attached)
+        forget(l);
     look_for_greenlet(l);
     return l;
 }
@@ -332,7 +368,7 @@ static void end(struct lane *l, struct saved *s)
 {
     for (int tries = 0; l->dirty && tries < 4; tries++) {
         l->dirty = false;
-        restart(l);
+        restart(l, false);
     }
     l->busy = l->dirty = false;
     if (s->any)
@@ -351,7 +387,7 @@ static void entered(PyObject *before, PyObject *context, bool for_nobody)
     if (r->context == before || l->overflow || (!r->context && l->n == r->first))
         enter_res(l, context, for_nobody);
     else
-        (void)in_step(l, context); /* restarts in the context just entered */
+        (void)come_in_step(l, context, true); /* restarts in the context just entered */
     end(l, &s);
 }
 
@@ -381,7 +417,7 @@ void dvt_py_left(PyObject *context)
         if (in_step(l, context_now()) && !top_res(l)->looked)
             follow(l, true);
     } else {
-        restart(l);
+        restart(l, false);
     }
     end(l, &s);
 }
@@ -454,8 +490,13 @@ void dvt_py_switched(void)
     struct lane *l = begin(&s);
     if (!l)
         return;
-    restart(l);
+    restart(l, false);
     end(l, &s);
+}
+
+void dvt_py_lane_attach(void)
+{
+    attached++;
 }
 
 void dvt_py_lane_after_fork(void)

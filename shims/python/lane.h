@@ -12,8 +12,9 @@
  *     code in an empty context works for nobody;
  *   - what an asyncio transport's read callback finds current is nothing: it is of the request in which the connection was made, or
  *     in which its reading was last resumed, while the bytes may be any other's.
- * The thread's real context is compared at every event. If an enter or leave went by unseen (the shim was
- * loaded in the middle, a C caller that could not be patched), the lane starts again from what is true now. A
+ * The thread's real context is compared at every event. If an enter or leave went by unseen (a C caller that
+ * could not be patched), the lane starts again from what is true now. Attached in the middle, a context found
+ * entered that was not seen entered is one whose leaving will not be seen either: nothing is opened in it. A
  * daemon that is away costs almost nothing: no event is followed until there is one, nor while nothing is
  * open.
  */
@@ -36,6 +37,9 @@ void dvt_py_popped(PyObject *left, PyObject *now_owner);
 /* The thread now runs something else altogether: a greenlet switch, a fork's child. */
 void dvt_py_switched(void);
 
+/* Before the shim is turned on in the middle of a program's life: what lanes know is of before, and contexts may have been
+ * entered whose leaving goes by unseen. */
+void dvt_py_lane_attach(void);
 /* In a fork's child: forgets what was open in the parent and opens again. */
 void dvt_py_lane_after_fork(void);
 

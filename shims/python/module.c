@@ -16,16 +16,16 @@
 static struct dvt_runtime runtime = {.runtime = "python"};
 static char runtime_version[32];
 static char failure[256]; /* why the shim is inert, or "" */
-static bool started;
+static bool is_hooked;
 
-static PyObject *inert(const char *why)
+static int fail(const char *why)
 {
     snprintf(failure, sizeof failure, "%s", why);
     PyErr_Clear();
-    Py_RETURN_FALSE;
+    return -1;
 }
 
-static PyObject *inert_by_exception(void)
+static int fail_by_exception(void)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -38,7 +38,7 @@ static PyObject *inert_by_exception(void)
     Py_XDECREF(value);
     Py_XDECREF(traceback);
     PyErr_Clear();
-    Py_RETURN_FALSE;
+    return -1;
 }
 
 /* "3.11.7" out of "3.11.7 (main, ...) [GCC]". */
@@ -51,37 +51,73 @@ static void set_version(void)
     runtime.runtime_version = runtime_version;
 }
 
+/* Once in a process: hooks stay, and pass straight through while dvt_py_enabled is not set. */
+static int install(void)
+{
+    if (is_hooked)
+        return 0;
+    if (dvt_py_hooks_install())
+        return fail_by_exception();
+    dvt_py_threads_install();
+    is_hooked = true;
+    return 0;
+}
+
+/* 0, or -1 with the failure. */
+static int begin(const struct dvt_options *options)
+{
+    failure[0] = 0;
+    set_version();
+    dvt_py_main_interp = PyInterpreterState_Get();
+    if (dvt_py_main_interp != PyInterpreterState_Main())
+        return fail("only the main interpreter is profiled");
+    dvt_py_walker_init(&runtime);
+    if (dvt_rt_start(options, &runtime))
+        return fail(errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
+    if (install())
+        return -1;
+    dvt_py_enabled = true;
+    (void)dvt_py_bind_otel(); /* not loaded yet: bound at its first set */
+    return 0;
+}
+
 static PyObject *start(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    if (started)
-        return PyBool_FromLong(dvt_py_enabled);
-    started = true;
-    set_version();
-    dvt_py_main_interp = PyInterpreterState_Get();
-    if (dvt_py_main_interp != PyInterpreterState_Main())
-        return inert("only the main interpreter is profiled");
-    dvt_py_walker_init(&runtime);
-    if (dvt_rt_start(NULL, &runtime))
-        return inert(errno == ECANCELED ? "switched off by DOVETAIL=off" : dvt_last_error());
-    if (dvt_py_hooks_install())
-        return inert_by_exception();
-    dvt_py_threads_install();
-    dvt_py_enabled = true;
-    (void)dvt_py_bind_otel(); /* not loaded yet: bound at its first set */
-    Py_RETURN_TRUE;
+    if (!dvt_py_enabled)
+        (void)begin(NULL);
+    return PyBool_FromLong(dvt_py_enabled);
+}
+
+static void end(void)
+{
+    dvt_py_walker_stop();    dvt_py_enabled = false;
+    Py_BEGIN_ALLOW_THREADS;
+    dvt_stop(500);
+    Py_END_ALLOW_THREADS;
 }
 
 static PyObject *stop(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    dvt_py_walker_stop();
-    dvt_py_enabled = false;
-    Py_BEGIN_ALLOW_THREADS;
-    dvt_stop(500);
-    Py_END_ALLOW_THREADS;
+    end();
+    Py_RETURN_NONE;
+}
+
+/* attach(socket, service or None): why not, or None. */
+static PyObject *attach(PyObject *self, PyObject *args)
+{
+    struct dvt_options options = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sz", &options.socket, &options.service))
+        return NULL;
+    if (dvt_py_enabled)
+        end();
+    dvt_py_lane_attach();
+    if (begin(&options))
+        return PyUnicode_FromString(failure);
     Py_RETURN_NONE;
 }
 
@@ -162,6 +198,7 @@ static PyObject *current(PyObject *self, PyObject *unused)
 static PyMethodDef methods[] = {
     {"start", start, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},
+    {"attach", attach, METH_VARARGS, NULL},
     {"after_fork", after_fork, METH_NOARGS, NULL},
     {"label", (PyCFunction)(void *)label, METH_FASTCALL | METH_KEYWORDS,
      "label(**labels): labels the current scope or span, from its start: a tenant learned in mid-request."},

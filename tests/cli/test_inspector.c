@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "../../cli/inspector.h"
-#include "../../cli/node_signal.h"
+#include "../../cli/elf_symbol.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,10 +77,10 @@ static void test_a_symbol_is_where_the_linker_put_it(void)
     size_t n;
     bool is_relative = false, also = false;
     uint8_t *file = read_self(&n);
-    uint64_t known = node_signal_symbol(file, n, "known_object", &is_relative);
-    uint64_t other = node_signal_symbol(file, n, "anchor", &also);
+    uint64_t known = elf_symbol(file, n, "known_object", &is_relative);
+    uint64_t other = elf_symbol(file, n, "anchor", &also);
     CU_ASSERT_EQUAL(known - other, (uint64_t)(uintptr_t)&known_object - (uint64_t)(uintptr_t)&anchor);
-    CU_ASSERT_EQUAL(node_signal_symbol(file, n, "no_such_object", &also), 0);
+    CU_ASSERT_EQUAL(elf_symbol(file, n, "no_such_object", &also), 0);
     free(file);
 }
 
@@ -94,12 +94,12 @@ static void test_damaged_files_are_read_within_their_bounds(void)
         uint8_t *cut = malloc(keep + 1);
         CU_ASSERT_PTR_NOT_NULL_FATAL(cut);
         memcpy(cut, file, keep);
-        (void)node_signal_symbol(cut, keep, "known_object", &is_relative);
+        (void)elf_symbol(cut, keep, "known_object", &is_relative);
         free(cut);
     }
     for (size_t at = 0; at < 64; at++) {
         file[at] ^= 0xFF;
-        (void)node_signal_symbol(file, n, "known_object", &is_relative);
+        (void)elf_symbol(file, n, "known_object", &is_relative);
         file[at] ^= 0xFF;
     }
     free(file);

@@ -17,14 +17,9 @@ except Exception as error:  # no build for this interpreter, or a damaged one
     from . import _inert
     from ._inert import label, scope, status, traceparent
     _inert.reason = f"{type(error).__name__}: {error}"
+    _attach, _detach = _inert.attach, _inert.detach
 else:
-    def _start():
-        import atexit
-        import os
-        from . import _dovetail
-        if _dovetail.start():
-            os.register_at_fork(after_in_child=_dovetail.after_fork)
-            atexit.register(_dovetail.stop)
+    from ._life import attach as _attach, detach as _detach, start as _start
 
     _start()
     del _start

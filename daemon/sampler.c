@@ -212,7 +212,7 @@ static bool begin_switches(struct armed *a)
     struct switches *s = malloc(sizeof *s + sizeof *s->v);
     if (!s)
         return false;
-    *s = (struct switches){.from_ns = a->switches->from_ns};
+    *s = (struct switches){.from_ns = a->switches->from_ns, .slept = a->switches->slept};
     return hand_switches(a, s);
 }
 

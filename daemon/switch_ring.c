@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -19,6 +20,20 @@ static uint64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* By the state in its stat file, behind the name, which may hold anything. */
+static bool sleeps_now(uint32_t host_tid)
+{
+    char path[32], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%u/stat", host_tid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    const char *name_end = n ? strrchr(text, ')') : NULL;
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'S' || name_end[2] == 'D');
 }
 
 int switch_ring_open(uint32_t host_tid, uint32_t data_pages, struct switch_ring **ret, struct dvt_err *err)
@@ -51,6 +66,7 @@ int switch_ring_open(uint32_t host_tid, uint32_t data_pages, struct switch_ring 
     }
     r->fd = fd;
     r->from_ns = now_ns(); /* records go nowhere before there is a ring */
+    r->slept = sleeps_now(host_tid);
     *ret = r;
     return 0;
 }
@@ -69,7 +85,7 @@ static struct switches *make(const struct switch_ring *r, uint64_t bytes)
     size_t n = (size_t)(bytes / MIN_RECORD_BYTES) + 1;
     struct switches *s = malloc(sizeof *s + n * sizeof *s->v);
     if (s)
-        *s = (struct switches){.from_ns = r->from_ns};
+        *s = (struct switches){.from_ns = r->from_ns, .slept = r->slept};
     return s;
 }
 

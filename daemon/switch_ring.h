@@ -16,6 +16,7 @@ struct switch_ring {
     int fd;
     struct perf_ring ring;
     uint64_t from_ns; /* switches are recorded since then */
+    bool slept;       /* as in struct switches */
 };
 
 /* data_pages: a power of two. Errors as perf_open_thread and perf_ring_open. */

@@ -4,6 +4,7 @@
 #ifndef SWITCHES_H
 #define SWITCHES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum switch_kind {
@@ -20,6 +21,7 @@ struct switch_rec {
 
 struct switches { /* in the order in which they happened; one block, freed with free() */
     uint64_t from_ns; /* the thread's switches are recorded since then */
+    bool slept;       /* soon after that it slept: if its first switch is onto a CPU, it was blocked until then */
     uint32_t n;
     struct switch_rec v[]; /* [n] */
 };

@@ -10,7 +10,7 @@
 
 void wait_log_init(struct wait_log *w)
 {
-    *w = (struct wait_log){.state = WAIT_RUNS};
+    *w = (struct wait_log){.state = WAIT_RUNS, .is_new = true};
 }
 
 void wait_log_fini(struct wait_log *w)
@@ -95,6 +95,8 @@ static struct wait_sums sums_of(enum wait_state state, uint64_t ns)
 static enum wait_state state_before(const struct wait_log *w, enum switch_kind kind)
 {
     bool ran = w->state == WAIT_RUNS, came_in = kind == SWITCH_IN;
+    if (w->is_new && !w->gap && !came_in)
+        return WAIT_RUNS; /* it fell asleep between the beginning and the look at it */
     return w->gap || ran == came_in ? WAIT_UNKNOWN : w->state;
 }
 
@@ -109,7 +111,7 @@ static int put_record(struct wait_log *w, const struct switch_rec *r)
         w->n = 0;
         w->from_ns = t;
     }
-    w->gap = false;
+    w->gap = w->is_new = false;
     w->state = r->kind == SWITCH_IN ? WAIT_RUNS : r->kind == SWITCH_OUT ? WAIT_BLOCKED : WAIT_READY;
     w->state_ns = w->last_ns = t;
     return rc;
@@ -118,8 +120,10 @@ static int put_record(struct wait_log *w, const struct switch_rec *r)
 int wait_log_put(struct wait_log *w, const struct switches *s)
 {
     int rc = 0;
-    if (!w->from_ns)
+    if (!w->from_ns) {
         w->from_ns = w->state_ns = w->last_ns = s->from_ns;
+        w->state = s->slept ? WAIT_BLOCKED : WAIT_RUNS;
+    }
     for (uint32_t i = 0; i < s->n; i++)
         if (s->v[i].kind == SWITCH_GAP)
             w->gap = true;

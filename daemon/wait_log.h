@@ -35,6 +35,7 @@ struct wait_log {
     uint64_t state_ns;
     uint64_t last_ns;      /* of the last record */
     bool gap;              /* records before the next one are lost */
+    bool is_new;           /* no record yet */
 };
 
 void wait_log_init(struct wait_log *w);

@@ -80,6 +80,23 @@ static void test_time_before_the_first_record_and_behind_the_last_word_is_unknow
     wait_log_fini(&w);
 }
 
+static void test_a_thread_that_slept_when_recording_began_was_blocked_until_it_ran(void)
+{
+    struct wait_log w;
+    const struct switches slept = {.from_ns = FROM, .slept = true};
+    wait_log_init(&w);
+    CU_ASSERT_EQUAL(wait_log_put(&w, &slept), 0);
+    check(&w, 900, 1200, 9000, (struct wait_sums){.blocked_ns = 200, .unknown_ns = 100, .waits = 1});
+    PUT(&w, {1600, SWITCH_IN});
+    check(&w, 1000, 1700, 9000, (struct wait_sums){.on_cpu_ns = 100, .blocked_ns = 600, .waits = 1});
+    wait_log_fini(&w);
+    wait_log_init(&w); /* it fell asleep just before it was looked at */
+    CU_ASSERT_EQUAL(wait_log_put(&w, &slept), 0);
+    PUT(&w, {1100, SWITCH_OUT}, {1600, SWITCH_IN});
+    check(&w, 1000, 1700, 9000, (struct wait_sums){.on_cpu_ns = 200, .blocked_ns = 500, .waits = 1});
+    wait_log_fini(&w);
+}
+
 static void test_lost_records_make_their_time_unknown(void)
 {
     struct wait_log w;
@@ -128,6 +145,7 @@ int main(void)
     T(test_whole_and_cut_stretches_are_told_apart_by_kind);
     T(test_a_stretch_off_the_cpu_goes_on_until_its_end_is_told);
     T(test_time_before_the_first_record_and_behind_the_last_word_is_unknown);
+    T(test_a_thread_that_slept_when_recording_began_was_blocked_until_it_ran);
     T(test_lost_records_make_their_time_unknown);
     T(test_times_that_run_backwards_do_not_make_time);
     T(test_a_long_log_is_bounded_and_never_wrong);

@@ -4,6 +4,7 @@
 #
 #   sh integration/demo.sh            the services mark their requests by Dovetail's own API: needs Debian packages alone
 #   sh integration/demo.sh --otel     by the OpenTelemetry SDKs of npm, Maven Central and PyPI; they know nothing of Dovetail
+#   sh integration/demo.sh --attach   the same, started without Dovetail: attached to while requests come, detached again
 #
 # Installs what is missing, builds, runs for about half a minute, leaves its store and pages in build/demo. DEMO_REQUESTS: how many, if
 # not 300; every fortieth is slow.
@@ -11,10 +12,11 @@ set -eu
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 DEMO=$ROOT/integration/demo
 BUILD=$ROOT/build
-case ${1:-} in
+mode=${1:-}
+case $mode in
 '') api=own packages= ;;
---otel) api=otel packages="python3-venv maven $(command -v npm >/dev/null 2>&1 || echo npm)" ;;
-*) echo "usage: sh integration/demo.sh [--otel]" >&2 && exit 2 ;;
+--otel | --attach) api=otel packages="python3-venv maven $(command -v npm >/dev/null 2>&1 || echo npm)" ;;
+*) echo "usage: sh integration/demo.sh [--otel | --attach]" >&2 && exit 2 ;;
 esac
 . "$ROOT/integration/setup.sh"
 # shellcheck disable=SC2086,SC2046 # lists of words
@@ -75,8 +77,30 @@ start() # SERVICE COMMAND...
 {
     name=$1
     shift
-    dovetail run --service "$name" -- "$@" >"$WORK/$name.log" 2>&1 &
+    if [ "$mode" = --attach ]; then
+        env -u DOVETAIL_SOCKET OTEL_SERVICE_NAME="$name" "$@" >"$WORK/$name.log" 2>&1 &
+    else
+        dovetail run --service "$name" -- "$@" >"$WORK/$name.log" 2>&1 &
+    fi
     services="$services $!"
+}
+
+load() # REQUESTS PORT...
+{
+    "$PYTHON" "$DEMO/load.py" "$@" || { tail -n 20 "$WORK"/*.log >&2; exit 1; }
+}
+
+load_attached() # REQUESTS PORT...
+{
+    say "Not profiled"
+    load $(($1 / 2)) "$2" "$3" "$4"
+    say "Attached while requests come: dovetail attach$services"
+    load "$@" &
+    users=$!
+    sleep 0.5
+    # shellcheck disable=SC2086 # a list of pids
+    dovetail attach $services
+    wait "$users"
 }
 
 say "Starting the daemon and the services: gateway (Node.js), orders (Java), pricing (Python)"
@@ -96,11 +120,25 @@ for s in sockets: s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 start pricing "$PYTHON" "$DEMO/pricing.py" "$WORK/prices.db" "$3"
 start orders java -cp "$CLASSPATH:$WORK/classes" Orders "$2" "$3"
 start gateway node "$DEMO/gateway.js" "$1" "$2"
-"$PYTHON" "$DEMO/load.py" "${DEMO_REQUESTS:-300}" "$@" || { tail -n 20 "$WORK"/*.log >&2; exit 1; }
+ports="$1 $2 $3" requests=${DEMO_REQUESTS:-300}
+if [ "$mode" = --attach ]; then
+    # shellcheck disable=SC2086 # a list of numbers
+    load_attached "$requests" $ports
+else
+    # shellcheck disable=SC2086
+    load "$requests" $ports
+fi
 
 sleep 1 # the last scopes come with the next flush
 say "How the profiler is doing: dovetail status"
 dovetail status
+if [ "$mode" = --attach ]; then
+    say "Detached again: dovetail detach$services"
+    # shellcheck disable=SC2086
+    dovetail detach $services
+    # shellcheck disable=SC2086
+    load $((requests / 2)) $ports
+fi
 stop_services
 
 say "The slowest requests: dovetail traces --slowest 5"

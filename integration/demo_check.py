@@ -1,6 +1,6 @@
 """Runs the demo and reads its output as its user does: one flame graph over the three services of the slow trace, with the
 un-instrumented function on top and the root's tag once on each thread; tenant acme leads; nothing is lost, the ledger adds up; the
-files are there.   demo_check.py [--otel]
+files are there. Attached to, no request fails either.   demo_check.py [--otel | --attach]
 """
 import os
 import re
@@ -57,6 +57,10 @@ def main():
     if not must(done.returncode == 0, f"demo: exit {done.returncode} {done.stderr[-2000:]}"):
         sys.exit(1)
     good = must(f"{requests} requests, 0 failed" in out, "all requests are answered")
+    if "--attach" in sys.argv:
+        good &= must(out.count("attached:") == 3 and out.count("detached:") == 3 and out.count(", 0 failed") == 3,
+                     "attached to all three while requests came, and detached")
+        print("\n".join(line for line in out.splitlines() if "small tenants" in line))
     status = section(out, "How the profiler is doing")
     good &= must("adds up" in status and "0  samples lost by the kernel" in status, "the ledger adds up, nothing is lost")
     led = ledgers(STORE)

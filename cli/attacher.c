@@ -97,3 +97,8 @@ const struct attacher *attacher_of(const struct target *t)
     }
     return table[i];
 }
+
+bool attacher_is_unknown(const struct attacher *a)
+{
+    return a == &unknown;
+}

@@ -29,6 +29,8 @@ struct attacher {
                   struct dvt_err *err); /* DVT_ENOENT: nothing is attached */
 };
 
+/* It takes what no other does. */
+bool attacher_is_unknown(const struct attacher *a);
 /* Never NULL: the last of the table takes every process, and refuses it. */
 const struct attacher *attacher_of(const struct target *t);
 

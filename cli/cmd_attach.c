@@ -7,6 +7,7 @@
 #include "attacher.h"
 #include "cli.h"
 #include "filter.h"
+#include "processes.h"
 #include "session.h"
 #include "text.h"
 
@@ -17,10 +18,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { OPT_STORE = 1, OPT_HZ, OPT_EVENT, OPT_DURATION, OPT_SERVICE, OPT_DRY_RUN };
+enum { OPT_STORE = 1, OPT_HZ, OPT_EVENT, OPT_DURATION, OPT_SERVICE, OPT_DRY_RUN, OPT_NAME, OPT_TREE, OPT_CGROUP };
 enum { MAX_TARGETS = 256, REACH_TIMEOUT_MS = 5000, STEP_MS = 50, MAX_PID = 4194304, MAX_WHAT = 160 };
 
 static const struct args_option attach_options[] = {
+    {OPT_NAME, 0, "--name", "PATTERN", "those whose program or command line matches, as \"*orders.jar*\""},
+    {OPT_TREE, 0, "--tree", "PID", "a process and all below it"},
+    {OPT_CGROUP, 0, "--cgroup", "PATH", "those of a control group and of the groups in it"},
     {OPT_DURATION, 'd', "--duration", "D",
      "detach after D: 60s, 10m; without it, and with a daemon's own run, at Ctrl-C"},
     {OPT_DRY_RUN, 'n', "--dry-run", NULL, "only tell what would be done"},
@@ -31,13 +35,19 @@ static const struct args_option attach_options[] = {
     {OPT_EVENT, 'e', "--event", "EVENT", "what to sample by, a libpfm4 name (cpu-clock); likewise"},
     {0},
 };
-static const struct args_option detach_options[] = {{0}};
+static const struct args_option detach_options[] = {
+    {OPT_NAME, 0, "--name", "PATTERN", "those whose program or command line matches"},
+    {OPT_TREE, 0, "--tree", "PID", "a process and all below it"},
+    {OPT_CGROUP, 0, "--cgroup", "PATH", "those of a control group and of the groups in it"},
+    {0},
+};
 
 /* One process that was named. */
 struct one {
     pid_t pid;
     struct target target;
     const struct attacher *attacher; /* NULL: there is no such process */
+    bool is_found;                   /* not named, but found by what it is called or belongs to */
     bool is_attached;
 };
 
@@ -52,23 +62,43 @@ struct request {
 
 /* ---- the processes ---- */
 
-static int add_target(struct request *r, const char *text, struct dvt_err *err)
+static int add_pid(struct request *r, pid_t pid, bool is_found, struct dvt_err *err)
 {
-    unsigned long pid;
-    int rc = args_number(text, 1, MAX_PID, "PID", &pid, err);
-    if (rc) {
-        return rc;
-    }
     if (r->n == MAX_TARGETS) {
         return dvt_fail(err, DVT_ELIMIT, 0, "at most %d processes at once", MAX_TARGETS);
     }
     for (size_t i = 0; i < r->n; i++) {
-        if (r->list[i].pid == (pid_t)pid) {
+        if (r->list[i].pid == pid) {
             return 0;
         }
     }
-    r->list[r->n++].pid = (pid_t)pid;
+    r->list[r->n].is_found = is_found;
+    r->list[r->n++].pid = pid;
     return 0;
+}
+
+static int add_target(struct request *r, const char *text, struct dvt_err *err)
+{
+    unsigned long pid;
+    int rc = args_number(text, 1, MAX_PID, "PID", &pid, err);
+    return rc ? rc : add_pid(r, (pid_t)pid, false, err);
+}
+
+static int add_found(struct request *r, int how, const char *value, struct dvt_err *err)
+{
+    struct processes found = {0};
+    unsigned long root = 0;
+    int rc = how == OPT_TREE ? args_number(value, 1, MAX_PID, "PID", &root, err) : 0;
+    if (rc == 0) {
+        rc = how == OPT_TREE   ? processes_by_tree(&found, (pid_t)root, err)
+             : how == OPT_NAME ? processes_by_name(&found, value, err)
+                               : processes_by_cgroup(&found, value, err);
+    }
+    for (size_t i = 0; rc == 0 && i < found.n; i++) {
+        rc = add_pid(r, found.v[i], true, err);
+    }
+    processes_fini(&found);
+    return rc;
 }
 
 static void request_fini(struct request *r)
@@ -120,15 +150,21 @@ static int refused(const struct one *o, const char *what, const struct dvt_err *
 
 /* ---- attach ---- */
 
-/* Those that would be refused are told of before any daemon is started. *ret_n: those that are left. */
-static int check_all(const struct request *r, size_t *ret_n)
+/* Those that would be refused are told of before any daemon is started. *ret_n: those that are left;
+ * *ret_n_others: those found that are of no runtime that is known. */
+static int check_all(const struct request *r, size_t *ret_n, size_t *ret_n_others)
 {
     int code = CLI_DONE;
-    *ret_n = 0;
+    *ret_n = *ret_n_others = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct one *o = &r->list[i];
         struct dvt_err err = {0};
         int rc = read_one(o, &err);
+        if (o->is_found && (rc == DVT_ENOENT || !o->attacher || attacher_is_unknown(o->attacher))) {
+            o->attacher = NULL; /* shells and the like */
+            (*ret_n_others)++;
+            continue;
+        }
         rc = rc ? rc : o->attacher->check(&o->target, &err);
         if (rc) {
             code = worse(code, refused(o, "refused", &err));
@@ -214,6 +250,9 @@ static int detach_one(struct one *o)
     struct dvt_err err = {0};
     int rc = read_one(o, &err);
     rc = rc ? rc : o->attacher->detach(&o->target, &note, &err);
+    if (rc == DVT_ENOENT && o->is_found) { /* nobody said that it was profiled */
+        return CLI_DONE;
+    }
     if (rc) {
         return refused(o, "not detached", &err);
     }
@@ -305,6 +344,10 @@ static int take_option(struct request *r, int id, const char *value, struct dvt_
     switch (id) {
     case ARGS_OTHER:
         return add_target(r, value, err);
+    case OPT_NAME:
+    case OPT_TREE:
+    case OPT_CGROUP:
+        return add_found(r, id, value, err);
     case OPT_STORE:
         r->daemon.store = value;
         return 0;
@@ -351,10 +394,14 @@ static int read_request(const struct command *c, struct args *a, struct request 
 static int run_attach(struct args *a)
 {
     struct request r;
-    size_t n = 0;
+    size_t n = 0, n_others;
     int code = read_request(&cmd_attach, a, &r);
     if (code == CLI_DONE) {
-        code = check_all(&r, &n);
+        code = check_all(&r, &n, &n_others);
+        if (n_others) {
+            cli_note("%zu more %s of no runtime that is known", n_others, n_others == 1 ? "process is" : "processes are");
+        }
+        code = n || code ? code : CLI_NOTHING;
         code = n && !r.is_dry ? worse(code, profile(&r)) : code;
     }
     request_fini(&r);
@@ -374,7 +421,7 @@ static int run_detach(struct args *a)
 
 const struct command cmd_attach = {
     .name = "attach",
-    .synopsis = "[--duration D] [--service NAME] [-o STORE] [--hz N] [--dry-run] PID...",
+    .synopsis = "[--name PATTERN] [--tree PID] [--cgroup PATH] [--duration D] [--service NAME] [--dry-run] [PID...]",
     .summary = "profile processes that are running",
     .details = "Java (JDK 17 to 25), Node.js (18 to 24) and Python (3.9 to 3.13) load the shim: nothing is "
                "restarted. One line a\n"
@@ -393,6 +440,7 @@ const struct command cmd_attach = {
     .examples =
         "  dovetail attach --dry-run 4711          what would be done, or what is in the way\n"
         "  dovetail attach --duration 60s 4711     a minute, then what was caught\n"
+        "  dovetail attach --tree 4700             a service's process and its workers\n"
         "  dovetail attach 4711 4712               with a daemon running: until dovetail detach 4711 4712",
     .options = attach_options,
     .run = run_attach,
@@ -400,7 +448,7 @@ const struct command cmd_attach = {
 
 const struct command cmd_detach = {
     .name = "detach",
-    .synopsis = "PID...",
+    .synopsis = "[--name PATTERN] [--tree PID] [--cgroup PATH] [PID...]",
     .summary = "end the profiling of running processes",
     .details = "Closes the events, ends the threads that Dovetail has in them; what was patched stays and "
                "does nothing, and\n"

@@ -132,6 +132,25 @@ def refusals(python, socket):
         check("not profiled" in command("detach", p.pid, socket=socket)[1], "what came too late did nothing")
 
 
+# ---- by name, by tree ----
+
+def selectors(python, socket):
+    name = f"called-{os.getpid()}"
+    line = f'"$1" -c "$2" {name} & "$1" -c "$2" & wait'
+    with started("sh", "-c", line, "sh", python, PROGRAM + STATES["runs"]) as p:
+        p.stdout.readline()  # both are up
+        rc, text = command("attach", "--dry-run", "--tree", p.pid, socket=socket)
+        check(rc == 0 and text.count("would be attached") == 2 and "1 more process" in text, "a tree: the two Pythons in it, not the shell")
+        rc, text = command("attach", "--name", f"*python* {name}", socket=socket)
+        check(rc == 0 and text.count(": attached") == 1, f"by its command line: {text.splitlines()[0]}")
+        rc, text = command("detach", "--tree", p.pid, socket=socket)
+        check(rc == 0 and text.count("detached") == 1 and len(text.splitlines()) == 1, "detached, the one of the tree that was attached to")
+        for child in subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split():
+            os.kill(int(child), signal.SIGKILL)
+    rc, text = command("attach", "--cgroup", "no/such/group", socket=socket)
+    check(rc == 1 and "no control group" in text, text.strip())
+
+
 # ---- contexts in flight ----
 
 def in_flight(python, mode, place):
@@ -204,6 +223,7 @@ def main():
         for python in others:
             states(python, socket)
         refusals(others[0], socket)
+        selectors(others[0], socket)
         for python in others if LONG else others[-1:]:
             cycles(python, socket)
     for mode in ("otel", "otel_threads"):

@@ -124,6 +124,7 @@ static const char *const no_stack_names[] = {
     [DVT_STACK_NOT_ARMED] = "not armed",
     [DVT_STACK_NO_SIGNAL] = "no stack record",
     [DVT_STACK_CODE_GONE] = "code gone",
+    [DVT_STACK_LATE] = "late signal",
 };
 
 static void note(uint64_t n, const char *what)

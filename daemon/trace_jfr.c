@@ -121,6 +121,7 @@ static const char *reason_text(uint32_t reason)
         [DVT_STACK_NOT_ARMED] = "[no stack: thread not armed]",
         [DVT_STACK_NO_SIGNAL] = "[no stack: no signal]",
         [DVT_STACK_CODE_GONE] = "[no stack: code gone]",
+        [DVT_STACK_LATE] = "[no stack: late signal]",
     };
     bool is_known = reason < sizeof texts / sizeof *texts && texts[reason];
     return is_known ? texts[reason] : "[no stack: unknown reason]";

@@ -75,7 +75,7 @@ struct dvt_chunk_times {
 };
 struct dvt_chunk_ledger { /* of this part of the trace */
     uint64_t samples, no_stack, ambiguous, shared;
-    uint64_t no_stack_by[8]; /* by enum dvt_no_stack */
+    uint64_t no_stack_by[DVT_N_STACK_REASONS]; /* by enum dvt_no_stack */
     uint64_t scopes, cut_short;
     uint64_t uncovered_ns; /* of its threads */
     uint64_t lost_samples; /* the kernel's count of lost records in its threads, while it ran */

@@ -191,6 +191,8 @@ enum dvt_no_stack {
     DVT_STACK_NOT_ARMED = 5,
     DVT_STACK_NO_SIGNAL = 6, /* set by the daemon: a sample without a stack record */
     DVT_STACK_CODE_GONE = 7,
+    DVT_STACK_LATE = 8, /* the signal came after its sample's scope had been left */
+    DVT_N_STACK_REASONS
 };
 
 struct dvt_stacks { /* decoded STACKS message of one thread, columns as in SCOPES */

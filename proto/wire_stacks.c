@@ -21,7 +21,6 @@ enum {
     KEY_CODE = 10,
     KEY_LINE = 11,
     N_PAIRS = 11,
-    N_REASONS = DVT_STACK_CODE_GONE + 1,
 };
 
 /* ---- encoding ---- */
@@ -34,7 +33,7 @@ static int check(const struct dvt_stack_rec *v, size_t n, size_t *ret_n_frames)
     for (size_t i = 0; i < n; i++) {
         if (v[i].n_frames > DVT_MAX_FRAMES)
             return DVT_ELIMIT;
-        if (v[i].reason >= N_REASONS || v[i].truncated > 1)
+        if (v[i].reason >= DVT_N_STACK_REASONS || v[i].truncated > 1)
             return DVT_EINVAL;
         n_frames += v[i].n_frames;
     }
@@ -140,7 +139,7 @@ static bool parse_cols(const struct stacks_msg *m, struct dvt_stacks *s)
 static bool values_are_in_range(const struct dvt_stacks *s)
 {
     const uint64_t any_u32 = (uint64_t)UINT32_MAX + 1;
-    return dvt_col_is_below(&s->reason, N_REASONS) && dvt_col_is_below(&s->depth, DVT_MAX_FRAMES + 1) &&
+    return dvt_col_is_below(&s->reason, DVT_N_STACK_REASONS) && dvt_col_is_below(&s->depth, DVT_MAX_FRAMES + 1) &&
            s->depth.kind == DVT_COL_PLAIN &&
            dvt_col_is_below(&s->truncated, 2) && dvt_col_is_below(&s->code, any_u32) &&
            dvt_col_is_below(&s->line, any_u32) && (s->n_frames_total == 0 || s->code.width > 0);

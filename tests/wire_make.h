@@ -299,7 +299,7 @@ static inline void touch_stacks(const struct dvt_stacks *s)
 {
     free(touch_col(&s->head));
     free(touch_col(&s->time));
-    touch_small_col(&s->reason, DVT_STACK_CODE_GONE + 1);
+    touch_small_col(&s->reason, DVT_N_STACK_REASONS);
     touch_small_col(&s->depth, DVT_MAX_FRAMES + 1);
     touch_small_col(&s->truncated, 2);
     touch_small_col(&s->code, (uint64_t)UINT32_MAX + 1);

@@ -104,6 +104,20 @@ static void announce(struct dvt_slot *s, uint32_t i, uint64_t head, uint64_t now
     f->flags |= DVT_F_ANNOUNCED;
 }
 
+/* The signal comes some microseconds after its sample, whose record is the ring's last. Whether another scope has become the
+ * innermost in between: what the thread does now is then not what the sample's scope did. */
+static bool is_late(const struct dvt_slot *s, uint64_t head, uint32_t epoch)
+{
+    if (atomic_load_explicit(&s->left_head, memory_order_relaxed) == head &&
+        atomic_load_explicit(&s->left_epoch, memory_order_relaxed) == epoch)
+        return true;
+    uint32_t depth = atomic_load_explicit(&s->depth, memory_order_acquire);
+    if (depth == 0 || atomic_load_explicit(&s->busy, memory_order_relaxed))
+        return false;
+    const struct dvt_frame *f = &s->frames[depth - 1];
+    return f->epoch == epoch && f->head_open >= head;
+}
+
 /* Without a walker the record holds no frames: it tells the daemon that all scopes open at this sample are
  * announced. */
 static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint32_t epoch, void *context)
@@ -119,7 +133,9 @@ static void take_stack(struct dvt_slot *s, uint64_t head, uint64_t now_ns, uint3
         return;
     }
     int n = -DVT_STACK_NO_THREAD_STATE;
-    if (walks)
+    if (walks && is_late(s, head, epoch))
+        n = -DVT_STACK_LATE;
+    else if (walks)
         n = rt->walk(context, (struct dvt_rt_frame *)(void *)(p + sizeof e), max, &truncated);
     e.reason = n < 0 ? -n : 0;
     e.n_frames = n > 0 ? (uint32_t)n : 0;

@@ -277,7 +277,11 @@ void dvt_scope_keep(struct dvt_slot *s, uint32_t i, const struct dvt_rt_late *la
     if (late)
         measure_late(s, f, region, late, &x);
     publish(s, f, region, &x);
+    uint64_t head = f->head_close;
+    uint32_t epoch = f->epoch;
     remove_frame(s, i);
+    atomic_store_explicit(&s->left_epoch, epoch, memory_order_relaxed);
+    atomic_store_explicit(&s->left_head, head, memory_order_relaxed);
     wake_if_full(s);
 }
 

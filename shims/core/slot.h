@@ -150,6 +150,9 @@ struct dvt_slot {
     _Atomic int fd;                     /* perf event, or -1: set by the sender, read by the handler */
     _Atomic uint64_t handler_rng; /* the sender draws once too, while it arms the signal */
     _Atomic uint64_t plan_ns, due_ns, late_ns; /* struct dvt_plan (handler.h) */
+    /* Where the last kept scope ended; read by the handler. Scopes without a sample do not matter to it. */
+    _Atomic uint64_t left_head;
+    _Atomic uint32_t left_epoch;
     _Atomic uint32_t state;             /* enum dvt_slot_state */
     _Atomic uint32_t arm_state;         /* enum dvt_arm_state */
     _Atomic uint32_t generation;        /* forks before it was taken; older ones belong to the parent */

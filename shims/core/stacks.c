@@ -134,7 +134,7 @@ static void enqueue(const struct dvt_slot *s, size_t n, uint64_t ok)
 static void add_stack(const struct dvt_stack_entry *e, const uint8_t *raw, size_t n, size_t *n_frames)
 {
     uint32_t reason =
-        e->reason >= 0 && e->reason <= DVT_STACK_CODE_GONE ? (uint32_t)e->reason : DVT_STACK_FAULT;
+        e->reason >= 0 && e->reason < DVT_N_STACK_REASONS ? (uint32_t)e->reason : DVT_STACK_FAULT;
     memcpy(frames + *n_frames, raw, e->n_frames * sizeof frames[0]);
     recs[n] = (struct dvt_stack_rec){
         .head = e->head,

@@ -187,19 +187,30 @@ static void signal_myself(int fd)
     CU_ASSERT_EQUAL(syscall(SYS_rt_tgsigqueueinfo, getpid(), my_tid(), SIGURG, &info), 0);
 }
 
-static void test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample(void)
+static void begin_without_events(void)
 {
     fake_free(&fake);
     snprintf(fake.path, sizeof fake.path, "%s/s", dir);
+    fake.arm = FAKE_MEMFD;
     fake.use_signal = true;
     fake_start(&fake);
     CU_ASSERT_EQUAL_FATAL(dvt_rt_start(&(struct dvt_options){.socket = fake.path}, &runtime), 0);
     dvt_thread_start();
     CU_ASSERT_FATAL(fake_wait(&fake, fake_knows(&fake, my_tid(), false)));
+}
+
+static struct dvt_scope open_named(const char *name)
+{
+    return dvt_scope_open(&(struct dvt_scope_args){.name = name});
+}
+
+static void test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample(void)
+{
+    begin_without_events();
     int fd = shims_fd();
-    struct dvt_scope outer = dvt_scope_open(&(struct dvt_scope_args){.name = "holds it"});
+    struct dvt_scope outer = open_named("holds it");
     fake_sample(&fake, my_tid());
-    struct dvt_scope inner = dvt_scope_open(&(struct dvt_scope_args){.name = "opened after it"});
+    struct dvt_scope inner = open_named("opened after it");
     signal_myself(fd);
     dvt_scope_close(inner);
     CU_ASSERT(fake_wait(&fake, fake.n_scopes > 0));
@@ -211,6 +222,39 @@ static void test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample
         CU_ASSERT_STRING_EQUAL(fake.scopes[i].name, "holds it");
     CU_ASSERT_EQUAL(fake_dropped(&fake, "opened after it"), 1);
     CU_ASSERT_EQUAL(fake.n_stacks, 1);
+}
+
+/* The stack that a late signal sees is another scope's. */
+static void test_a_late_signal_gives_no_stack_once_its_samples_scope_was_left(void)
+{
+    static const uint32_t reasons[] = {DVT_STACK_OK, DVT_STACK_LATE, DVT_STACK_LATE, DVT_STACK_LATE, DVT_STACK_OK, DVT_STACK_OK};
+    begin_without_events();
+    int fd = shims_fd();
+    struct dvt_scope outer = open_named("outer"), inner = open_named("inner");
+    fake_sample(&fake, my_tid());
+    signal_myself(fd); /* in time */
+    fake_sample(&fake, my_tid());
+    dvt_scope_close(inner);
+    signal_myself(fd); /* the inner scope, which has the sample, is closed */
+    inner = open_named("next");
+    signal_myself(fd); /* and another is open */
+    dvt_scope_close(inner);
+    fake_sample(&fake, my_tid());
+    inner = open_named("after it");
+    signal_myself(fd); /* one was opened within the scope that has the sample */
+    dvt_scope_close(inner);
+    signal_myself(fd); /* and is closed again */
+    fake_sample(&fake, my_tid());
+    inner = open_named("without samples");
+    dvt_scope_close(inner);
+    signal_myself(fd);
+    dvt_scope_close(outer);
+    end();
+    CU_ASSERT_EQUAL_FATAL(fake.n_stacks, sizeof reasons / sizeof *reasons);
+    for (size_t i = 0; i < fake.n_stacks; i++) {
+        CU_ASSERT_EQUAL(fake.stacks[i].reason, reasons[i]);
+        CU_ASSERT_EQUAL(fake.stacks[i].n_frames, reasons[i] == DVT_STACK_OK ? 2 : 0);
+    }
 }
 
 static bool resolve_was_tried(void)
@@ -367,6 +411,7 @@ int main(void)
     ADD(test_each_sample_has_a_stack_with_its_ring_offset_before_its_scope);
     ADD(test_an_open_scope_is_announced_once_with_its_labels);
     ADD(test_a_late_signal_does_not_announce_a_scope_opened_after_its_sample);
+    ADD(test_a_late_signal_gives_no_stack_once_its_samples_scope_was_left);
     ADD(test_scopes_wait_for_stacks_that_cannot_be_resolved_yet);
     ADD(test_each_stratum_of_cpu_time_gets_one_sample_at_any_place);
     ADD(test_work_in_step_with_the_period_gets_its_share);

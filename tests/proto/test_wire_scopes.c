@@ -362,7 +362,7 @@ static void test_deepest_stack_and_largest_batch_of_stacks_round_trip(void)
     deep.n_frames++;
     CU_ASSERT_EQUAL(dvt_wire_put_stacks(&body, 1, 1, &deep, 1), DVT_ELIMIT);
     deep.n_frames = 0;
-    deep.reason = DVT_STACK_CODE_GONE + 1;
+    deep.reason = DVT_N_STACK_REASONS;
     CU_ASSERT_EQUAL(dvt_wire_put_stacks(&body, 1, 1, &deep, 1), DVT_EINVAL);
 }
 

@@ -100,10 +100,12 @@ bool dvt_scope_decide(struct dvt_slot *s, struct dvt_frame *f, bool always)
     }
     if (head < f->head_open) /* the daemon hung up: the ring is gone, and who would have read it too */
         f->head_open = head;
-    if (dvt_scope_is_late_armed(s, f))
+    bool is_late = dvt_scope_is_late_armed(s, f);
+    if (is_late)
         f->flags |= DVT_SCOPE_LATE_ARMED;
-    bool pending = word & DVT_EPOCH_PENDING;
-    if (pending) /* the daemon may count samples that this thread cannot see yet: let it decide by time */
+    /* The daemon may count samples that this thread could not see when it opened the scope: let it decide by time. */
+    bool pending = is_late && (word & DVT_EPOCH_PENDING);
+    if (pending)
         f->flags |= DVT_SCOPE_CROSS_THREAD | DVT_F_PENDING;
     if (always)
         f->flags |= DVT_SCOPE_ALWAYS;

@@ -3,6 +3,8 @@
  */
 #include <CUnit/Basic.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -211,6 +213,51 @@ static void test_a_scope_closed_while_its_arming_is_under_way_is_sent_if_a_sampl
     CU_ASSERT_EQUAL(o->head_close, 64);
     CU_ASSERT(o->flags & DVT_SCOPE_LATE_ARMED);
     CU_ASSERT(o->flags & DVT_SCOPE_CROSS_THREAD);
+}
+
+/* The library's call that arms the signal comes here: with the ring there, and the arming not yet over. */
+static _Atomic int held_up; /* 1: wait there, 2: waiting, 0: go on */
+
+__attribute__((visibility("default"))) int fcntl(int fd, int op, ...)
+{
+    va_list args;
+    va_start(args, op);
+    void *arg = va_arg(args, void *);
+    va_end(args);
+    int hold = 1;
+    if (op == F_SETOWN_EX && atomic_compare_exchange_strong(&held_up, &hold, 2))
+        while (atomic_load(&held_up))
+            sched_yield();
+    return (int)syscall(SYS_fcntl, fd, op, arg);
+}
+
+static void test_a_scope_opened_when_its_ring_was_there_is_dropped_though_the_arming_is_not_over(void)
+{
+    reset();
+    fake.arm = FAKE_MEMFD;
+    fake.use_signal = true;
+    fake.first_head = 64;
+    fake_start(&fake);
+    atomic_store(&held_up, 1);
+    CU_ASSERT_EQUAL_FATAL(start(), 0);
+    dvt_thread_start();
+    while (atomic_load(&held_up) != 2)
+        sched_yield();
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    dvt_scope_close(dvt_scope_open(&(struct dvt_scope_args){.name = "empty"}));
+    struct dvt_scope s = dvt_scope_open(&(struct dvt_scope_args){.name = "sampled"});
+    CU_ASSERT(fake_wait(&fake, fake_head(&fake, my_tid()) != NULL));
+    fake_sample(&fake, my_tid());
+    dvt_scope_close(s);
+    atomic_store(&held_up, 0);
+    CU_ASSERT(fake_wait(&fake, fake_count(&fake, "sampled") == 1));
+    end();
+    CU_ASSERT_EQUAL(fake_count(&fake, "empty"), 0);
+    CU_ASSERT_EQUAL(fake_dropped(&fake, "empty"), 1);
+    const struct fake_scope *o = fake_find(&fake, "sampled");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+    CU_ASSERT(o->head_open == 64 && o->head_close == 128);
+    CU_ASSERT_FALSE(o->flags & (DVT_SCOPE_LATE_ARMED | DVT_SCOPE_CROSS_THREAD));
 }
 
 static void test_a_scope_opened_before_its_arming_counts_from_the_rings_start(void)
@@ -575,6 +622,7 @@ int main(int argc, char **argv)
     ADD(test_a_dormant_library_connects_when_woken);
     ADD(test_a_scope_closed_while_its_arming_is_under_way_is_dropped_if_no_sample_fell);
     ADD(test_a_scope_closed_while_its_arming_is_under_way_is_sent_if_a_sample_fell);
+    ADD(test_a_scope_opened_when_its_ring_was_there_is_dropped_though_the_arming_is_not_over);
     ADD(test_a_scope_opened_before_its_arming_counts_from_the_rings_start);
     ADD(test_a_thread_that_cannot_be_sampled_is_counted_and_can_still_keep_always);
     ADD(test_reporting_resumes_with_a_new_daemon_under_a_new_arming_number);

@@ -46,7 +46,7 @@ RUN=$(mktemp -d)
 export DOVETAIL_SOCKET="$RUN/control.sock"
 STORE=$WORK/store
 
-daemon= services=
+daemon= services= since=
 stop_services()
 {
     for pid in $services; do kill "$pid" 2>/dev/null || true; done
@@ -95,12 +95,16 @@ load_attached() # REQUESTS PORT...
     say "Not profiled"
     load $(($1 / 2)) "$2" "$3" "$4"
     say "Attached while requests come: dovetail attach$services"
-    load "$@" &
+    load $(($1 / 2)) "$2" "$3" "$4" &
     users=$!
     sleep 0.5
     # shellcheck disable=SC2086 # a list of pids
     dovetail attach $services
     wait "$users"
+    say "Profiled"
+    # Of a request that was under way at the attach only the rest is known.
+    since="--since $(date -u +%Y-%m-%dT%H:%M:%S.%NZ)"
+    load "$@"
 }
 
 say "Starting the daemon and the services: gateway (Node.js), orders (Java), pricing (Python)"
@@ -141,9 +145,11 @@ if [ "$mode" = --attach ]; then
 fi
 stop_services
 
-say "The slowest requests: dovetail traces --slowest 5"
-dovetail traces --store "$STORE" --slowest 5
-SLOWEST=$(dovetail traces --store "$STORE" --slowest 1 --json |
+say "The slowest requests: dovetail traces --slowest 5${since:+ $since}"
+# shellcheck disable=SC2086 # an option and its value
+dovetail traces --store "$STORE" --slowest 5 $since
+# shellcheck disable=SC2086
+SLOWEST=$(dovetail traces --store "$STORE" --slowest 1 --json $since |
     "$PYTHON" -c 'import json, sys; print(json.loads(sys.stdin.readline())["trace_id"])')
 
 say "Where the slowest one spent its time: dovetail flame $(echo "$SLOWEST" | cut -c1-8)"

@@ -25,7 +25,7 @@ import java.util.stream.IntStream;
  * in a method of its own, work_k: a sample with work_k outside trace k is a wrong one. orphan() runs in no scope and must be in no
  * trace. Prints "TRACE SPENT" a line: CPU ns, or steps of work on virtual threads, whose clock the JVM does not tell.
  *
- *     Mix threads|async|misuse|churn|virtual|own|brave SECONDS
+ *     Mix threads|async|misuse|churn|virtual|own|short|brave SECONDS
  *
  * Works.java, with the methods, is generated; churn loads it anew all the time, in class loaders of its own.
  */
@@ -36,7 +36,7 @@ public class Mix {
     static final Tracer tracer = SdkTracerProvider.builder().build().get("mix");
     static volatile IntWork works = Works::work;
     static long deadline;
-    static boolean countsSteps;
+    static boolean countsSteps, isShort;
 
     interface IntWork {
         long run(int k, int n);
@@ -61,7 +61,11 @@ public class Mix {
             return;
         }
         long begin = countsSteps ? 0 : threads.getCurrentThreadCpuTime();
-        sink += works.run(k, n);
+        if (isShort)
+            for (int i = 0; i < n; i++)
+                sink += works.run(k, i & 3);
+        else
+            sink += works.run(k, n);
         spent.addAndGet(k, countsSteps ? n : threads.getCurrentThreadCpuTime() - begin);
     }
 
@@ -302,6 +306,7 @@ public class Mix {
         ExecutorService pool = Executors.newFixedThreadPool(4);
         List<Thread> running = new ArrayList<>();
         countsSteps = mode.equals("virtual");
+        isShort = mode.equals("short");
         if (mode.equals("virtual")) {
             for (int i = 0; i < 32; i++) {
                 int seed = i;
@@ -316,7 +321,7 @@ public class Mix {
             running = start(6, seed -> loop(seed, rng -> withMisuse(rng, pool)));
         } else if (mode.equals("async")) {
             running = start(4, seed -> loop(seed, rng -> withFutures(rng, pool)));
-        } else if (mode.equals("own")) {
+        } else if (mode.equals("own") || isShort) {
             running = start(6, seed -> loop(seed, rng -> withOwnScopes(rng, pool)));
         } else {
             running = start(6, seed -> loop(seed, rng -> withExecutors(rng, pool)));

@@ -63,6 +63,13 @@ int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b,
 /* HotSpot's UNSIGNED5 at *at in p[0, n); its bytes avoid 0 since JDK 20. False beyond the end. */
 bool dvt_jvm_read_u5(int major, const uint8_t *p, size_t n, size_t *at, uint32_t *ret);
 
+/* ---- walker_bytecode ---- */
+
+/* Whether the bytecodes at code[0, n) may come back to bci: a jump from there or behind it leads there or before it. True too
+ * where they cannot be read. Guarded. */
+bool dvt_jvm_loops_over(uintptr_t code, uint32_t n, uint32_t bci);
+bool dvt_jvm_method_loops_over(const struct dvt_jvm_vm *vm, uintptr_t method, int32_t bci);
+
 /* ---- walker_flow ---- */
 
 /* Whether what runs at code[at] comes to the instruction that ends at code[n], without leaving code[0, n). */
@@ -70,6 +77,13 @@ bool dvt_jvm_flows_to_end(const uint8_t *code, size_t n, size_t at);
 /* Whether what runs at code[to] comes from the instruction before it: that one goes on there and no jump in code[0, n), which
  * begins with an instruction, leads there. Branches of a switch, entered by a table, are taken to follow a jump. */
 bool dvt_jvm_is_only_fallen_into(const uint8_t *code, size_t n, size_t to);
+/* Whether the instructions from code[at] on take away the compiled method's frame and return: they are no inlined method's. */
+bool dvt_jvm_is_way_out(const uint8_t *code, size_t n, size_t at);
+/* Where the first indirect jump ends that what runs at code[at] falls into; 0: none near. */
+size_t dvt_jvm_next_indirect_jump(const uint8_t *code, size_t n, size_t at);
+/* Where the first branch ends that runs after code[from], if code[at] comes before it and no jump in code[from, n) leads there: what
+ * a method does first, and once. 0: not so, or not known. */
+size_t dvt_jvm_entry_branch(const uint8_t *code, size_t n, size_t from, size_t at);
 /* Bytes of the instruction at p[0, n); 0: not known, or longer. */
 size_t dvt_jvm_insn_bytes(const uint8_t *p, size_t n);
 

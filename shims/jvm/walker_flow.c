@@ -16,10 +16,12 @@ enum {
     MAX_CODE_BYTES = 1 << 15, /* some 80 us, once a place */
     MAX_PENDING = 64, /* jumps of one search that are still to be followed */
     MAX_PREFIXES = 6,
+    MAX_WAY_OUT = 6,
+    MAX_STRAIGHT = 64, /* instructions to an indirect jump */
     REX_W = 8,
 };
 
-enum flow { FLOW_NEXT, FLOW_JUMP, FLOW_BRANCH, FLOW_END };
+enum flow { FLOW_NEXT, FLOW_JUMP, FLOW_BRANCH, FLOW_INDIRECT, FLOW_END }; /* indirect: by a table or a register */
 
 struct insn {
     size_t bytes;
@@ -107,7 +109,9 @@ static void take_one_byte(struct bytes *b, uint8_t op, bool is_16, bool is_64, s
     } else if (op == 0xC2) {
         skip(b, 2);
     }
-    if (op == 0xC2 || op == 0xC3 || op == 0xCC || op == 0xF4 || (op == 0xFF && (m >> 3 & 6) == 4))
+    if (op == 0xFF && (m >> 3 & 6) == 4)
+        i->flow = FLOW_INDIRECT;
+    else if (op == 0xC2 || op == 0xC3 || op == 0xCC || op == 0xF4)
         i->flow = FLOW_END;
     b->is_bad |= is_in(none, op);
 }
@@ -203,7 +207,7 @@ static bool follow(struct search *s, size_t at)
         if (!decode(s->code + at, s->n - at, &i))
             return false;
         at += i.bytes;
-        if (at == s->n || i.flow == FLOW_END)
+        if (at == s->n || i.flow >= FLOW_INDIRECT)
             return at == s->n;
         int64_t to = (int64_t)at + i.to;
         bool is_inside = to >= 0 && to < (int64_t)s->n;
@@ -239,4 +243,66 @@ bool dvt_jvm_is_only_fallen_into(const uint8_t *code, size_t n, size_t to)
             return false;
     }
     return is_fallen_into;
+}
+
+size_t dvt_jvm_next_indirect_jump(const uint8_t *code, size_t n, size_t at)
+{
+    struct insn i;
+    for (int k = 0; k < MAX_STRAIGHT && at < n && decode(code + at, n - at, &i); k++) {
+        at += i.bytes;
+        if (i.flow == FLOW_INDIRECT)
+            return at;
+        if (i.flow == FLOW_END || i.flow == FLOW_JUMP)
+            break;
+    }
+    return 0;
+}
+
+/* Where the first branch behind code[from] ends, if what runs at code[at] comes before it; else 0. */
+static size_t first_branch(const uint8_t *code, size_t n, size_t from, size_t at)
+{
+    struct insn i;
+    bool is_met = false;
+    for (int k = 0; k < MAX_STRAIGHT && from < n && decode(code + from, n - from, &i); k++) {
+        is_met |= from == at;
+        from += i.bytes;
+        if (i.flow != FLOW_NEXT)
+            return is_met && i.flow == FLOW_BRANCH ? from : 0;
+    }
+    return 0;
+}
+
+size_t dvt_jvm_entry_branch(const uint8_t *code, size_t n, size_t from, size_t at)
+{
+    size_t end = n > MAX_CODE_BYTES ? 0 : first_branch(code, n, from, at);
+    struct insn i;
+    for (size_t k = from; end && k < n; k += i.bytes) {
+        if (!decode(code + k, n - k, &i))
+            return 0;
+        int64_t to = (int64_t)(k + i.bytes) + i.to;
+        if ((i.flow == FLOW_BRANCH || i.flow == FLOW_JUMP) && to > (int64_t)from && to < (int64_t)end)
+            return 0;
+    }
+    return end;
+}
+
+/* add rsp, n; pop rbp; cmp rsp, [r15 + n]; ja; vzeroupper */
+static bool is_leaving(const uint8_t *p, size_t n)
+{
+    return p[0] == 0x5D || (n > 3 && p[0] == 0x48 && (p[1] == 0x83 || p[1] == 0x81) && p[2] == 0xC4) ||
+           (n > 3 && p[0] == 0x49 && p[1] == 0x3B && (p[2] == 0x67 || p[2] == 0xA7)) ||
+           (n == 6 && p[0] == 0x0F && p[1] == 0x87) || (n == 3 && p[0] == 0xC5 && p[1] == 0xF8 && p[2] == 0x77);
+}
+
+bool dvt_jvm_is_way_out(const uint8_t *code, size_t n, size_t at)
+{
+    for (int k = 0; k < MAX_WAY_OUT && at < n; k++) {
+        if (code[at] == 0xC3)
+            return true;
+        size_t bytes = dvt_jvm_insn_bytes(code + at, n - at);
+        if (!bytes || !is_leaving(code + at, bytes))
+            return false;
+        at += bytes;
+    }
+    return false;
 }

@@ -71,6 +71,11 @@ static bool open_inside(const struct dvt_jvm_vm *vm, uintptr_t nmethod, struct t
     return true;
 }
 
+static bool open_tables(const struct dvt_jvm_vm *vm, uintptr_t nmethod, struct tables *t)
+{
+    return vm->nm_immutable_data.bytes ? open_blocks(vm, nmethod, t) : open_inside(vm, nmethod, t);
+}
+
 struct desc {
     int64_t end; /* of the instructions that it describes, from the code's begin */
     uint64_t scope; /* of the innermost scope; 0: none */
@@ -162,7 +167,8 @@ static int decode(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int
     struct desc d;
     struct dvt_jvm_scope next[MAX_CHAIN];
     int64_t from;
-    if (!(vm->nm_immutable_data.bytes ? open_blocks(vm, b->at, &t) : open_inside(vm, b->at, &t)))
+    if (!open_tables(vm, b->at, &t) ||
+        (is_leaf && dvt_jvm_is_way_out((const uint8_t *)b->code, (size_t)(b->end - b->code), (size_t)pc_offset)))
         return 0;
     int n = find(vm, &t, pc_offset, &d, &from) && d.end == pc_offset ? read_chain(vm, &t, d.scope, ret, cap) : 0;
     if (n && !is_leaf)
@@ -173,6 +179,50 @@ static int decode(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int
         return n;
     memcpy(ret, next, (size_t)n_next * sizeof *ret);
     return n_next;
+}
+
+/* ---- what was moved ---- */
+
+/* Whether what is said to run at chain a, inlined, comes before the branch at chain b in a call of the same methods: it cannot
+ * have been come to through a's call then. Only where no method around it has a loop there. */
+static bool is_before(const struct dvt_jvm_vm *vm, const struct dvt_jvm_scope *a, int n_a, const struct dvt_jvm_scope *b, int n_b)
+{
+    for (; n_a > 1 && n_b > 0 && a[n_a - 1].method == b[n_b - 1].method; n_a--, n_b--) {
+        int32_t at = a[n_a - 1].bci, to = b[n_b - 1].bci;
+        if (at < to || dvt_jvm_method_loops_over(vm, b[n_b - 1].method, to))
+            return false;
+        if (at > to)
+            return true;
+    }
+    return false;
+}
+
+/* The end of a branch that nothing inlined behind it comes before: of a switch's jump by a table, or the method's first. Others
+ * cannot be told by: notes of those that C2 adds for itself, at the ends of loops, are as often another branch's. */
+static size_t sure_branch(const struct dvt_jvm_blob *b, size_t at)
+{
+    const uint8_t *code = (const uint8_t *)b->code;
+    size_t n = (size_t)(b->end - b->code), end = dvt_jvm_next_indirect_jump(code, n, at);
+    return end || b->frame_complete < 0 ? end : dvt_jvm_entry_branch(code, n, (size_t)b->frame_complete, at);
+}
+
+/* What the methods inlined behind a branch have in common C2 computes once, in front of it, and goes on saying one of them, which
+ * may never run (seen: a loop's limit, constants). What runs there is the branch's. */
+static int before_branch(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b, int64_t pc_offset, struct dvt_jvm_scope *ret,
+                         int n, int cap)
+{
+    struct tables t;
+    struct desc d;
+    struct dvt_jvm_scope branch[MAX_CHAIN];
+    int64_t from;
+    size_t end = sure_branch(b, (size_t)pc_offset);
+    if (!end || !open_tables(vm, b->at, &t) || !find(vm, &t, (int64_t)end, &d, &from) || d.end != (int64_t)end)
+        return n;
+    int n_branch = read_chain(vm, &t, d.scope, branch, cap < MAX_CHAIN ? cap : MAX_CHAIN);
+    if (!is_before(vm, ret, n, branch, n_branch))
+        return n;
+    memcpy(ret, branch, (size_t)n_branch * sizeof *ret);
+    return n_branch;
 }
 
 /* ---- what is remembered ---- */
@@ -237,6 +287,8 @@ int dvt_jvm_scopes_at(const struct dvt_jvm_vm *vm, const struct dvt_jvm_blob *b,
     if (n)
         return n;
     n = decode(vm, b, pc_offset, is_leaf, ret, cap);
+    if (is_leaf && n > 1)
+        n = before_branch(vm, b, pc_offset, ret, n, cap);
     if (n == 0 && cap > 0 && dvt_jvm_code_load(b->at, vm->nm_method, &method))
         ret[n++] = (struct dvt_jvm_scope){method, -1};
     if (n)

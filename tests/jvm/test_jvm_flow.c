@@ -96,6 +96,16 @@ static void test_a_method_s_way_out_is_not_what_is_described_behind_it(void)
     CU_ASSERT_FALSE(dvt_jvm_flows_to_end(way_out, sizeof way_out, sizeof way_out));
 }
 
+static void test_a_method_s_way_out_is_known_by_its_instructions(void)
+{
+    static const size_t out[] = {2, 6, 7, 11, 17}, others[] = {0, 18, 20, 22, 24, sizeof way_out};
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++)
+        CU_ASSERT_TRUE(dvt_jvm_is_way_out(way_out, sizeof way_out, out[i]));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CU_ASSERT_FALSE(dvt_jvm_is_way_out(way_out, sizeof way_out, others[i]));
+    CU_ASSERT_FALSE(dvt_jvm_is_way_out(way_out, 17, 2)); /* no return to be seen */
+}
+
 /* As intrinsics are: one description with jumps among its instructions. */
 static void test_loops_and_jumps_inside_are_followed(void)
 {
@@ -124,6 +134,42 @@ static void test_what_only_the_instruction_before_leads_to_is_known(void)
     CU_ASSERT_FALSE(dvt_jvm_is_only_fallen_into(way_out, sizeof way_out - 1, 7)); /* not all is understood */
 }
 
+/* As C2 writes a switch: what its branches share, the test for the default, the jump by the table. */
+static const uint8_t switch_head[] = {
+    0x83, 0xFE, 0x28,                   /*  0 cmp esi, 40 */
+    0x73, 0x07,                         /*  3 jae 12 */
+    0x4C, 0x63, 0xC2,                   /*  5 movsxd r8, edx */
+    0xFF, 0x24, 0x0F,                   /*  8 jmp [rdi + rcx] */
+    0xC3,                               /* 11 ret */
+    0xEB, 0xF7,                         /* 12 jmp 5 */
+    0xE8, 0x00, 0x00, 0x00, 0x00, 0xC3, /* 14 call, ret */
+};
+
+static void test_an_indirect_jump_is_found_from_what_falls_into_it(void)
+{
+    static const size_t before[] = {0, 3, 5, 8}, others[] = {11, 12, 14, sizeof switch_head};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        CU_ASSERT_EQUAL(dvt_jvm_next_indirect_jump(switch_head, sizeof switch_head, before[i]), 11);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CU_ASSERT_EQUAL(dvt_jvm_next_indirect_jump(switch_head, sizeof switch_head, others[i]), 0);
+    CU_ASSERT_EQUAL(dvt_jvm_next_indirect_jump(switch_head, 10, 0), 0); /* cut */
+}
+
+static void test_the_first_branch_is_found_from_what_only_the_entry_leads_to(void)
+{
+    uint8_t code[sizeof switch_head];
+    memcpy(code, switch_head, sizeof code);
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 0, 0), 5);
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 0, 3), 5);
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 0, 1), 0); /* in an instruction */
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 0, 5), 0); /* behind it */
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 3, 0), 0); /* in front of the entry */
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code - 1, 0, 0), 5);
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, 17, 0, 0), 0); /* not all is understood */
+    code[13] = 0xF5; /* a jump to 3: a loop */
+    CU_ASSERT_EQUAL(dvt_jvm_entry_branch(code, sizeof code, 0, 0), 0);
+}
+
 int main(void)
 {
     CU_initialize_registry();
@@ -131,8 +177,11 @@ int main(void)
     CU_ADD_TEST(s, test_lengths_are_a_disassembler_s);
     CU_ADD_TEST(s, test_cut_or_random_bytes_stay_in_bounds);
     CU_ADD_TEST(s, test_a_method_s_way_out_is_not_what_is_described_behind_it);
+    CU_ADD_TEST(s, test_a_method_s_way_out_is_known_by_its_instructions);
     CU_ADD_TEST(s, test_loops_and_jumps_inside_are_followed);
     CU_ADD_TEST(s, test_what_only_the_instruction_before_leads_to_is_known);
+    CU_ADD_TEST(s, test_an_indirect_jump_is_found_from_what_falls_into_it);
+    CU_ADD_TEST(s, test_the_first_branch_is_found_from_what_only_the_entry_leads_to);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failed = CU_get_number_of_failures();

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool is_it(const struct target *t)
 {
@@ -41,14 +40,6 @@ static void describe(const struct target *t, char *out, size_t cap)
 }
 
 /* ---- may it be ---- */
-
-static bool same_network(const struct target *t)
-{
-    char path[64];
-    struct stat mine, its;
-    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)t->pid);
-    return stat("/proc/self/ns/net", &mine) == 0 && stat(path, &its) == 0 && mine.st_ino == its.st_ino;
-}
 
 static int check_signal(const struct target *t, struct dvt_err *err)
 {
@@ -79,7 +70,7 @@ static int check(const struct target *t, struct dvt_err *err)
     if (t->state == 'T' || t->state == 't' || t->state == 'Z') {
         return dvt_fail(err, DVT_ESTATE, 0, "it is stopped, and would not answer");
     }
-    if (!same_network(t)) {
+    if (!target_shares_network(t)) {
         return dvt_fail(err, DVT_ESTATE, 0,
                         "its loopback is not ours, it is in a container: run dovetail in its network namespace");
     }

@@ -18,21 +18,16 @@ static bool is_openj9(const struct target *t)
     return has(t, "libj9vm");
 }
 
-static bool is_c(const struct target *t)
-{
-    return has(t, "libdovetail.so");
-}
-
 static bool is_any(const struct target *t)
 {
     (void)t;
     return true;
 }
 
-static void describe(const struct target *t, char *out, size_t cap)
+static void describe_openj9(const struct target *t, char *out, size_t cap)
 {
     char *program = target_program(t);
-    snprintf(out, cap, "%s %s", attacher_of(t)->runtime, program);
+    snprintf(out, cap, "java (OpenJ9) %s", program);
     free(program);
 }
 
@@ -49,14 +44,6 @@ static int refuse_openj9(const struct target *t, struct dvt_err *err)
 {
     (void)t;
     return dvt_fail(err, DVT_ESTATE, 0, "OpenJ9 is not known, only HotSpot JVMs are");
-}
-
-static int refuse_c(const struct target *t, struct dvt_err *err)
-{
-    (void)t;
-    return dvt_fail(
-        err, DVT_ESTATE, 0,
-        "it uses libdovetail by itself: it reports to a daemon once it calls dvt_start, or dvt_wake");
 }
 
 static int refuse_any(const struct target *t, struct dvt_err *err)
@@ -81,13 +68,11 @@ static int no_detach(const struct target *t, struct attach_note *ret, struct dvt
     return dvt_fail(err, DVT_ENOENT, 0, "nothing was attached to it");
 }
 
-static const struct attacher openj9 = {"java (OpenJ9)", is_openj9, describe,
-                                       refuse_openj9,   no_attach, no_detach};
-static const struct attacher c_program = {"c", is_c, describe, refuse_c, no_attach, no_detach};
+static const struct attacher openj9 = {"java (OpenJ9)", is_openj9, describe_openj9, refuse_openj9, no_attach, no_detach};
 static const struct attacher unknown = {"unknown", is_any, describe_any, refuse_any, no_attach, no_detach};
 
 /* In this order: a JVM may have Python in it, and each may have libdovetail. */
-static const struct attacher *const table[] = {&attacher_jvm, &openj9, &attacher_python, &attacher_node, &c_program, &unknown};
+static const struct attacher *const table[] = {&attacher_jvm, &openj9, &attacher_python, &attacher_node, &attacher_c, &unknown};
 
 const struct attacher *attacher_of(const struct target *t)
 {

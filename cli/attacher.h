@@ -34,6 +34,6 @@ bool attacher_is_unknown(const struct attacher *a);
 /* Never NULL: the last of the table takes every process, and refuses it. */
 const struct attacher *attacher_of(const struct target *t);
 
-extern const struct attacher attacher_jvm, attacher_node, attacher_python;
+extern const struct attacher attacher_c, attacher_jvm, attacher_node, attacher_python;
 
 #endif

@@ -423,11 +423,9 @@ const struct command cmd_attach = {
     .name = "attach",
     .synopsis = "[--name PATTERN] [--tree PID] [--cgroup PATH] [--duration D] [--service NAME] [--dry-run] [PID...]",
     .summary = "profile processes that are running",
-    .details = "Java (JDK 17 to 25), Node.js (18 to 24) and Python (3.9 to 3.13) load the shim: nothing is "
-               "restarted. One line a\n"
-               "process says what was hooked, or why it was refused and what would help. C programs are "
-               "started with\n"
-               "dovetail run instead.\n"
+    .details = "Java (JDK 17 to 25), Node.js (18 to 24) and Python (3.9 to 3.13) load the shim, C programs that have called\n"
+               "dvt_start are woken: nothing is restarted. One line a process says what was hooked, or why it was refused\n"
+               "and what would help.\n"
                "A request that was under way is seen from its next span on. The daemon that runs here goes "
                "on until\n"
                "dovetail detach, or for --duration; without one, or with -o, --hz or --event, a private one "

@@ -292,3 +292,11 @@ bool target_sees(const struct target *t, const char *path)
     }
     return same;
 }
+
+bool target_shares_network(const struct target *t)
+{
+    char path[64];
+    struct stat ours, its;
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)t->pid);
+    return stat("/proc/self/ns/net", &ours) == 0 && stat(path, &its) == 0 && ours.st_ino == its.st_ino;
+}

@@ -46,6 +46,8 @@ char *target_program(const struct target *t);
 int target_open_folder(const struct target *t, const char *path);
 /* A file of it likewise, to read. */
 int target_open_file(const struct target *t, const char *path);
+/* Whether its network is ours: loopback, and names of abstract sockets. */
+bool target_shares_network(const struct target *t);
 /* Whether the target sees the same file at this path as we do. */
 bool target_sees(const struct target *t, const char *path);
 

@@ -31,12 +31,14 @@ struct dvt_options {
     const char *socket;       /* control socket; NULL: $DOVETAIL_SOCKET, else the default places */
     const char *service;      /* NULL: $DOVETAIL_SERVICE, $OTEL_SERVICE_NAME, $OTEL_RESOURCE_ATTRIBUTES, the program */
     const char *tag_template; /* NULL: $DOVETAIL_TAG, else "{trace}/{span}/{name}" */
-    bool dormant;             /* do not connect until dvt_wake (used by attach) */
+    bool dormant;             /* record nothing until dvt_wake or dovetail attach */
 };
 
 /* Starts the sender thread, which connects to the daemon and reconnects for ever, within a second of its
  * return. options may be NULL. 0, or -1 with errno: EINVAL for a bad template (the reason on dvt_last_error),
- * EAGAIN if the thread could not be made, ECANCELED if DOVETAIL=off. A second start is 0, changes nothing. */
+ * EAGAIN if the thread could not be made, ECANCELED if DOVETAIL=off. A second start is 0, changes nothing.
+ * From then on dovetail detach puts it to sleep and dovetail attach wakes it. A forked child begins with its first scope, a
+ * dormant one with a start of its own. */
 DVT_API int dvt_start(const struct dvt_options *options);
 /* Sends what there is (at most timeout_ms), says goodbye and ends the sender thread. Also runs at exit with
  * 500 ms. */

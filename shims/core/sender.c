@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arm.h"
+#include "bell.h"
 #include "control.h"
 #include "drain.h"
 #include "handler.h"
@@ -29,6 +30,7 @@ enum {
     FLUSH_MS = 200, FLUSH_MIN_MS = 10, FLUSH_MAX_MS = 1000,
     AGAIN_MS = 5, /* the control socket or ZeroMQ's queue was full */
     IDLE_DRAIN_MS = 1000,
+    SLEEP_MS = 500, /* for what is on its way when the bell says sleep */
 };
 
 enum state { AWAY, GREETING, CONNECTED };
@@ -68,7 +70,7 @@ static void set_recording(bool on)
         dvt_tick_sync(); /* none was made while the library slept */
     bool was_on = __atomic_exchange_n(&dvt_recording, on, __ATOMIC_SEQ_CST);
     if (on && !was_on)
-        dvt_slot_void_open();
+        dvt_slot_begin_anew();
 }
 
 /* ---- state changes ---- */
@@ -270,28 +272,6 @@ static int timeout_ms(uint64_t now)
     return due <= now ? 0 : (int)((due - now + MS - 1) / MS);
 }
 
-static void wait_for_work(void)
-{
-    struct pollfd p[2] = {{.fd = me.wake_fd, .events = POLLIN}, {.fd = dvt_control_fd(), .events = POLLIN}};
-    uint64_t n;
-    if (poll(p, 2, timeout_ms(dvt_now_ns())) <= 0)
-        return;
-    if ((p[0].revents & POLLIN) && read(me.wake_fd, &n, sizeof n) == sizeof n)
-        me.next_flush = 0;
-    if (p[1].revents)
-        take_packets(dvt_now_ns());
-}
-
-/* Whether a stop can be carried out now, or something that matters is still under way. */
-static bool may_stop(uint64_t now, uint64_t deadline)
-{
-    if (now >= deadline)
-        return true;
-    if (me.state == AWAY)
-        return me.next_try != 0 || me.was_dormant; /* 0: not tried yet */
-    return me.state == CONNECTED && !dvt_drain_waits_for_arming();
-}
-
 static void say_goodbye(uint64_t deadline)
 {
     uint64_t now = dvt_now_ns();
@@ -306,6 +286,67 @@ static void say_goodbye(uint64_t deadline)
     }
     dvt_control_close();
     dvt_drain(DVT_DRAIN_ABSENT);
+}
+
+/* ---- the bell ---- */
+
+/* The state that a start leaves, but asleep. */
+static void fall_asleep(void)
+{
+    say_goodbye(dvt_now_ns() + SLEEP_MS * MS);
+    me.state = AWAY;
+    me.was_dormant = true;
+    me.next_try = 0;
+    me.retry_ns = RETRY_MS * MS;
+    dvt_sender_set_dormant(true);
+}
+
+static char obey(const struct dvt_bell *b)
+{
+    bool wakes = b->op == DVT_BELL_WAKE && me.was_dormant, sleeps = b->op == DVT_BELL_SLEEP && !me.was_dormant;
+    if ((wakes || sleeps) && !dvt_start_set(sleeps, b->socket, b->service))
+        return DVT_BELL_BUSY;
+    if (sleeps)
+        fall_asleep();
+    if (wakes)
+        dvt_sender_set_dormant(false);
+    return is_dormant() ? DVT_BELL_ASLEEP : DVT_BELL_AWAKE;
+}
+
+static void answer_bell(void)
+{
+    struct dvt_bell b;
+    int fd = dvt_bell_take(&b);
+    if (fd >= 0)
+        dvt_bell_answer(fd, obey(&b));
+}
+
+/* ---- the thread ---- */
+
+static void wait_for_work(void)
+{
+    struct pollfd p[3] = {{.fd = me.wake_fd, .events = POLLIN},
+                          {.fd = dvt_control_fd(), .events = POLLIN},
+                          {.fd = dvt_bell_fd(), .events = POLLIN}};
+    uint64_t n;
+    if (poll(p, 3, timeout_ms(dvt_now_ns())) <= 0)
+        return;
+    if ((p[0].revents & POLLIN) && read(me.wake_fd, &n, sizeof n) == sizeof n)
+        me.next_flush = 0;
+    if (p[1].revents)
+        take_packets(dvt_now_ns());
+    if (p[2].revents)
+        answer_bell();
+}
+
+/* Whether a stop can be carried out now, or something that matters is still under way. */
+static bool may_stop(uint64_t now, uint64_t deadline)
+{
+    if (now >= deadline)
+        return true;
+    if (me.state == AWAY)
+        return me.next_try != 0 || me.was_dormant; /* 0: not tried yet */
+    return me.state == CONNECTED && !dvt_drain_waits_for_arming();
 }
 
 void dvt_sender_run(const struct dvt_sender_args *args)
@@ -328,11 +369,13 @@ void dvt_sender_run(const struct dvt_sender_args *args)
         wait_for_work();
     }
     say_goodbye(deadline);
+    dvt_bell_close();
 }
 
 void dvt_sender_after_fork_child(void)
 {
     atomic_store_explicit(&stop_deadline_ns, 0, memory_order_relaxed);
+    dvt_bell_after_fork_child();
     dvt_push_after_fork_child();
     dvt_drain_after_fork_child();
 }

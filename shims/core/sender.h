@@ -25,6 +25,8 @@ void dvt_sender_run(const struct dvt_sender_args *args);
 void dvt_sender_ask_stop(uint64_t deadline_ns);
 void dvt_sender_set_dormant(bool dormant);
 void dvt_sender_after_fork_child(void);
+/* For the sender: what the bell said goes into the configuration; texts that are "" change nothing. False: a stop is under way. */
+bool dvt_start_set(bool dormant, const char *socket, const char *service);
 
 void dvt_set_error(const char *text);
 

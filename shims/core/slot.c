@@ -202,11 +202,16 @@ bool dvt_slot_is_live(const struct dvt_slot *s)
     return dvt_slot_is_ours(s) && atomic_load_explicit(&s->state, memory_order_acquire) == DVT_SLOT_LIVE;
 }
 
-void dvt_slot_void_open(void)
+void dvt_slot_begin_anew(void)
 {
-    for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next)
-        if (dvt_slot_is_live(s) && atomic_load_explicit(&s->depth, memory_order_relaxed) > 0)
+    for (struct dvt_slot *s = dvt_slot_first(); s; s = s->all_next) {
+        if (!dvt_slot_is_live(s))
+            continue;
+        uint64_t now = dvt_clock_ns(s->cpu_clock);
+        s->cpu_first_ns = now ? now : s->cpu_first_ns;
+        if (atomic_load_explicit(&s->depth, memory_order_relaxed) > 0)
             atomic_fetch_or_explicit(&s->remote_pending, DVT_REMOTE_VOID, memory_order_relaxed);
+    }
 }
 
 void dvt_slot_free(struct dvt_slot *s)

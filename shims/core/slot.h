@@ -159,7 +159,7 @@ struct dvt_slot {
     uint64_t serial_base;               /* serial when this process took it first */
     pid_t tid;
     clockid_t cpu_clock;
-    uint64_t cpu_first_ns, cpu_end_ns; /* thread CPU time at its first scope and its end */
+    uint64_t cpu_first_ns, cpu_end_ns; /* thread CPU time when it was to be covered from, and at its end */
     char thread_name[16];
 
     /* The sender's. */
@@ -203,9 +203,10 @@ bool dvt_slot_is_live(const struct dvt_slot *s);
 bool dvt_slot_is_ours(const struct dvt_slot *s);
 /* Sender: gives an emptied slot of an ended thread to the next thread. */
 void dvt_slot_free(struct dvt_slot *s);
-/* When recording has come on: marks what is open on any thread with DVT_REMOTE_VOID. Not before: a thread that
- * was held up within an open since recording was last on could yet publish it, and its close be passed over. */
-void dvt_slot_void_open(void);
+/* When recording has come on: marks what is open on any thread with DVT_REMOTE_VOID; CPU time until now was to be covered by
+ * nobody. Not before: a thread that was held up within an open since recording was last on could yet publish it, and its close
+ * be passed over. */
+void dvt_slot_begin_anew(void);
 /* Sums the counts of all slots of this process (after a fork: of the child). */
 void dvt_slot_sum(struct dvt_shim_counts *ret);
 /* Misuse by a thread without a slot. */

@@ -7,10 +7,12 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "control.h"
 #include "runtime.h"
 #include "sender.h"
@@ -80,12 +82,16 @@ static int start_thread(void)
     if (args.wake_fd < 0)
         return EAGAIN;
     dvt_sender_ask_stop(0);
+    if (runtime == &c_runtime) /* the others have ways of their own */
+        dvt_bell_open();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&thread, NULL, run, &args);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0)
         pthread_setname_np(thread, "dovetail");
+    else
+        dvt_bell_close();
     return rc;
 }
 
@@ -176,7 +182,7 @@ static int start(const struct dvt_options *options, const struct dvt_runtime *rt
     dvt_tick_start(!config.no_ticks);
     dvt_sender_set_dormant(config.dormant);
     __atomic_store_n(&dvt_recording, !config.dormant, __ATOMIC_SEQ_CST);
-    dvt_slot_void_open();
+    dvt_slot_begin_anew();
     rc = set_hooks();
     if (rc == 0)
         rc = start_thread();
@@ -234,6 +240,21 @@ void dvt_stop(int timeout_ms)
     __atomic_store_n(&dvt_recording, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
     errno = saved;
+}
+
+bool dvt_start_set(bool dormant, const char *socket, const char *service)
+{
+    if (pthread_mutex_trylock(&lock) != 0) /* a stop holds it and waits for the sender */
+        return false;
+    config.dormant = dormant;
+    if (socket[0]) {
+        snprintf(config.socket[0], sizeof config.socket[0], "%s", socket);
+        config.n_sockets = 1;
+    }
+    if (service[0])
+        snprintf(config.service, sizeof config.service, "%s", service);
+    pthread_mutex_unlock(&lock);
+    return true;
 }
 
 void dvt_wake(void)

@@ -254,7 +254,7 @@ static void test_depths_that_do_not_add_up_and_unknown_reasons_are_refused(void)
     CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_DEPTH, "\0\1\5\0\2")), DVT_EFORMAT);
     CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_DEPTH, "\1\1\4\0\2")), DVT_EFORMAT); /* 4, 4, 6 */
     CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_REASON, "\0\1\0\7\0")), 0);
-    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_REASON, "\0\1\0\x08\0")), DVT_EFORMAT);
+    CU_ASSERT_EQUAL(read_str(WITH(KEY_STACKS_REASON, "\0\1\0\x09\0")), DVT_EFORMAT);
 }
 
 /* Patches, eights, steps of each kind, spans that repeat, parents in and out of the batch. */

@@ -108,7 +108,7 @@ static int define_classes(JNIEnv *env)
     return dvt_jvm_helper_define(env);
 }
 
-/* Everything but the patching, for which native methods must be found. */
+/* Everything but the patching, for which native methods must be found, and what must wait for it. */
 static int start(JNIEnv *env)
 {
     if (is_live)
@@ -116,28 +116,13 @@ static int start(JNIEnv *env)
     set_version(jvmti);
     set_up(env);
     set_service();
-    int rc = define_classes(env);
-    dvt_jvm_virtual_start();
-    if (rc != 0 || dvt_rt_start(&options, &runtime) != 0) {
-        dvt_jvm_virtual_stop();
+    if (define_classes(env) != 0) {
         dvt_jvm_stacks_stop();
         return -1;
     }
+    dvt_jvm_virtual_start();
     is_live = true;
     return 0;
-}
-
-/* False: not yet. */
-static bool hook(JNIEnv *env)
-{
-    if (!is_live)
-        return true;
-    if (!dvt_jvm_helper_link(env))
-        return false;
-    if (set_events(jvmti, JVMTI_ENABLE, live_events, sizeof live_events / sizeof *live_events) == 0)
-        dvt_jvm_hooks_retransform(jvmti, env);
-    is_hooked = true;
-    return true;
 }
 
 static void stop(void)
@@ -150,6 +135,23 @@ static void stop(void)
     (void)set_events(jvmti, JVMTI_DISABLE, live_events, sizeof live_events / sizeof *live_events); /* no harm if on */
     dvt_jvm_virtual_stop();
     dvt_jvm_stacks_stop();
+}
+
+/* Records only once all classes are patched: before, of one that was loaded while nothing was hooked, contexts would be seen to be
+ * entered and not to be left. False: not yet. */
+static bool hook(JNIEnv *env)
+{
+    if (!is_live)
+        return true;
+    if (!dvt_jvm_helper_link(env))
+        return false;
+    if (set_events(jvmti, JVMTI_ENABLE, live_events, sizeof live_events / sizeof *live_events) == 0)
+        dvt_jvm_hooks_retransform(jvmti, env);
+    if (dvt_rt_start(&options, &runtime) == 0)
+        is_hooked = true;
+    else
+        stop(); /* a bad setting: dvt_last_error says which */
+    return true;
 }
 
 static jint report(void)

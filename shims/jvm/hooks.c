@@ -10,7 +10,7 @@
 #include "stacks.h"
 #include "../../proto/agent_report.h"
 
-enum { MANY_CLASSES = 65536 };
+enum { MANY_CLASSES = 65536, MANY_PASSES = 4 };
 
 static const struct dvt_jvm_tracer tracers[] = {
     {"io/opentelemetry/context/ThreadLocalContextStorage", "attach", "io/opentelemetry/context/DovetailOtel",
@@ -87,31 +87,67 @@ static const struct dvt_jvm_tracer *tracer_of_signature(char *signature)
     return dvt_jvm_hooks_tracer(signature + 1);
 }
 
-/* One at a time: a hidden class among many fails them all. */
-static void retransform(jvmtiEnv *ti, JNIEnv *env, jclass class)
+/* The tracer that it is of, if it can be patched; else NULL. */
+static const struct dvt_jvm_tracer *tracer_of(jvmtiEnv *ti, JNIEnv *env, jclass class)
 {
     char *signature = NULL;
     jboolean modifiable = JNI_FALSE;
     if ((*ti)->GetClassSignature(ti, class, &signature, NULL) != JVMTI_ERROR_NONE)
-        return;
+        return NULL;
     if (strcmp(signature, "Lio/dovetail/Dovetail;") == 0)
         tell_api(env, class);
-    if (tracer_of_signature(signature) && (*ti)->IsModifiableClass(ti, class, &modifiable) == JVMTI_ERROR_NONE && modifiable)
-        (void)(*ti)->RetransformClasses(ti, 1, &class); /* a class that refuses is not hooked */
+    bool is_hidden = strchr(signature, '.') != NULL; /* such a one would fail all that it is patched with */
+    const struct dvt_jvm_tracer *t = is_hidden ? NULL : tracer_of_signature(signature);
     (*ti)->Deallocate(ti, (unsigned char *)signature);
+    bool can_be = t && (*ti)->IsModifiableClass(ti, class, &modifiable) == JVMTI_ERROR_NONE && modifiable;
+    return can_be ? t : NULL;
+}
+
+/* All classes of a tracer in one safepoint: while its contexts are seen to be entered and not yet to be left, samples would go to
+ * those that have been left. If one of them refuses, none is hooked. Returns how many there were, now the first of classes[n]. */
+static jint retransform(jvmtiEnv *ti, JNIEnv *env, const struct dvt_jvm_tracer *tracer, jclass *classes, jint n)
+{
+    jint n_its = 0;
+    for (jint i = 0; i < n; i++) {
+        if (tracer_of(ti, env, classes[i]) != tracer)
+            continue;
+        jclass other = classes[n_its];
+        classes[n_its++] = classes[i];
+        classes[i] = other;
+    }
+    if (n_its > 0)
+        (void)(*ti)->RetransformClasses(ti, n_its, classes);
+    return n_its;
+}
+
+/* Returns how many classes tracers have now. */
+static jint retransform_all(jvmtiEnv *ti, JNIEnv *env, jint n_before)
+{
+    jclass *classes;
+    jint n, n_tracers = 0, done = 0;
+    if ((*ti)->GetLoadedClasses(ti, &n, &classes) != JVMTI_ERROR_NONE)
+        return n_before;
+    for (jint i = 0; i < n; i++) {
+        if (tracer_of(ti, env, classes[i]))
+            classes[n_tracers++] = classes[i];
+        else
+            (*env)->DeleteLocalRef(env, classes[i]);
+    }
+    for (size_t i = 0; n_tracers != n_before && i < sizeof tracers / sizeof *tracers; i++)
+        done += retransform(ti, env, &tracers[i], classes + done, n_tracers - done);
+    for (jint i = 0; i < n_tracers; i++)
+        (*env)->DeleteLocalRef(env, classes[i]);
+    (*ti)->Deallocate(ti, (unsigned char *)classes);
+    return n_tracers;
 }
 
 void dvt_jvm_hooks_retransform(jvmtiEnv *ti, JNIEnv *env)
 {
-    jclass *classes;
-    jint n;
+    jint before = 0, now = 0;
     if ((*env)->EnsureLocalCapacity(env, MANY_CLASSES) != 0) /* for -Xcheck:jni: they come as local references */
         (*env)->ExceptionClear(env);
-    if ((*ti)->GetLoadedClasses(ti, &n, &classes) != JVMTI_ERROR_NONE)
-        return;
-    for (jint i = 0; i < n; i++) {
-        retransform(ti, env, classes[i]);
-        (*env)->DeleteLocalRef(env, classes[i]);
+    for (int i = 0; i < MANY_PASSES && (i == 0 || now != before); i++) { /* one may have been on its way in when the events came on */
+        before = now;
+        now = retransform_all(ti, env, before);
     }
-    (*ti)->Deallocate(ti, (unsigned char *)classes);
 }

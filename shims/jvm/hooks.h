@@ -25,7 +25,7 @@ int dvt_jvm_hooks_found(void);
 void JNICALL dvt_jvm_hooks_class_file(jvmtiEnv *ti, JNIEnv *env, jclass redefined, jobject loader, const char *name,
                                       jobject domain, jint n, const unsigned char *bytes, jint *ret_n,
                                       unsigned char **ret_bytes);
-/* Patches the tracers' classes that are loaded. */
+/* Patches the tracers' classes that are loaded; those of one tracer at once. */
 void dvt_jvm_hooks_retransform(jvmtiEnv *ti, JNIEnv *env);
 
 #endif

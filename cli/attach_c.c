@@ -37,9 +37,6 @@ static int no_bell(const struct target *t, struct dvt_err *err)
     if (dovetail && strcmp(dovetail, "off") == 0) {
         return dvt_fail(err, DVT_ESTATE, 0, "it runs with DOVETAIL=off in its environment: start it without");
     }
-    if (!target_shares_network(t)) {
-        return dvt_fail(err, DVT_ESTATE, 0, "it is in a container: run dovetail in its network namespace");
-    }
     return dvt_fail(err, DVT_ESTATE, 0,
                     "it has libdovetail, but does not listen: it has not called dvt_start (with dormant = true it may do so at "
                     "its start and cost nothing), or another process of its number has the name");
@@ -52,14 +49,14 @@ static int connect_to(const struct target *t, int *ret_fd, struct dvt_err *err)
     struct ucred peer = {0};
     struct timeval patience = {ANSWER_S, 0};
     socklen_t n = dvt_bell_address(t->inner_pid, &a), n_peer = sizeof peer;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = target_socket(t, AF_UNIX, SOCK_SEQPACKET);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience)) {
         int no = errno;
         if (fd >= 0) {
             close(fd);
         }
-        return dvt_fail(err, DVT_EIO, no, "socket: %s", strerror(no));
+        return dvt_fail(err, DVT_EPERM, no, "its network namespace cannot be entered (%s): run dovetail as root", strerror(no));
     }
     if (connect(fd, (struct sockaddr *)&a, n) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_peer) ||
         peer.pid != t->pid) {

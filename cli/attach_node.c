@@ -11,10 +11,13 @@
 #include "node_signal.h"
 #include "places.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static bool is_it(const struct target *t)
 {
@@ -70,10 +73,11 @@ static int check(const struct target *t, struct dvt_err *err)
     if (t->state == 'T' || t->state == 't' || t->state == 'Z') {
         return dvt_fail(err, DVT_ESTATE, 0, "it is stopped, and would not answer");
     }
-    if (!target_shares_network(t)) {
-        return dvt_fail(err, DVT_ESTATE, 0,
-                        "its loopback is not ours, it is in a container: run dovetail in its network namespace");
+    int fd = target_socket(t, AF_INET, SOCK_STREAM);
+    if (fd < 0) {
+        return dvt_fail(err, DVT_EPERM, errno, "its network namespace cannot be entered (%s): run dovetail as root", strerror(errno));
     }
+    close(fd);
     return check_signal(t, err);
 }
 

@@ -147,12 +147,12 @@ static bool await_close(const struct target *t, unsigned port)
 
 /* ---- HTTP and WebSocket ---- */
 
-static int connect_to(unsigned port)
+static int connect_to(const struct target *t, unsigned port)
 {
     struct sockaddr_in a = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     struct timeval limit = {ANSWER_TIMEOUT_S, 0};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = target_socket(t, AF_INET, SOCK_STREAM);
     if (fd < 0) {
         return -1;
     }
@@ -213,10 +213,10 @@ bool inspector_path(const char *answer, char *out, size_t cap)
 }
 
 /* A connected WebSocket, or -1. */
-static int open_socket(unsigned port)
+static int open_socket(const struct target *t, unsigned port)
 {
     char text[MAX_HTTP], path[64];
-    int fd = connect_to(port);
+    int fd = connect_to(t, port);
     if (fd < 0) {
         return -1;
     }
@@ -224,7 +224,7 @@ static int open_socket(unsigned port)
     bool good = send_all(fd, text, (size_t)n);
     receive_until(fd, text, sizeof text, "} ]\n");
     close(fd);
-    if (!good || !inspector_path(text, path, sizeof path) || (fd = connect_to(port)) < 0) {
+    if (!good || !inspector_path(text, path, sizeof path) || (fd = connect_to(t, port)) < 0) {
         return -1;
     }
     n = snprintf(text, sizeof text,
@@ -340,7 +340,7 @@ int inspector_evaluate(const struct target *t, const char *expression, char ret[
                         "the program was built without",
                         OPEN_TIMEOUT_MS / 1000);
     }
-    int fd = open_socket(port);
+    int fd = open_socket(t, port);
     if (fd < 0) {
         return dvt_fail(err, DVT_EIO, errno, "its inspector at 127.0.0.1:%u is open, but does not answer", port);
     }

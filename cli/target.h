@@ -46,8 +46,9 @@ char *target_program(const struct target *t);
 int target_open_folder(const struct target *t, const char *path);
 /* A file of it likewise, to read. */
 int target_open_file(const struct target *t, const char *path);
-/* Whether its network is ours: loopback, and names of abstract sockets. */
-bool target_shares_network(const struct target *t);
+/* A socket in the target's network, which has loopback and abstract names of its own; we stay in ours. -1 with errno: EPERM without
+ * CAP_SYS_ADMIN where that is another one. The program must have one thread. */
+int target_socket(const struct target *t, int family, int type);
 /* Whether the target sees the same file at this path as we do. */
 bool target_sees(const struct target *t, const char *path);
 

@@ -93,6 +93,39 @@ def cycles(folder):
     end(p)
 
 
+def namespaces(folder):
+    """In pid, mount, network and user namespaces of its own, as in a container."""
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount", "--net"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        print("ok    namespaces cannot be made here: not looked at")
+        return
+    outer = subprocess.Popen([*inside, f"{BUILD}/truth/truth_dormant"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, text=True, env=ENV)
+    pid = None
+    while not pid:
+        pid = next((int(d) for d in os.listdir("/proc") if d.isdigit() and parent(d) == outer.pid and is_ready(d)), None)
+        time.sleep(0.01)
+    time.sleep(0.1)
+    code, out, err = ask("attach", "--duration", "1s", "--hz", "997", "-o", f"{folder}/store-ns", pid)
+    n, wrong, unknown = samples_of(f"{folder}/store-ns") if code == 0 else (0, 0, 0)
+    check(code == 0 and n > 100 and wrong == 0 and unknown <= THREADS, f"in namespaces of its own: {wrong} of {n} samples in a wrong trace")
+    end(outer)
+
+
+def parent(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def is_ready(pid):
+    try:
+        return "libdovetail.so" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 def refusals():
     p = start("no-start")
     code, out, _ = ask("attach", p.pid)
@@ -116,6 +149,7 @@ def refusals():
 def main():
     with tempfile.TemporaryDirectory(prefix="attach-c-") as folder:
         cycles(folder)
+        namespaces(folder)
         refusals()
     sys.exit(0 if RESULT["good"] else 1)
 

@@ -127,8 +127,9 @@ static int stop(struct stopped *s, pid_t pid, struct dvt_err *err)
 static int restore(struct stopped *s)
 {
     struct iovec v = {s->xstate, s->n_xstate};
-    bool good = ptrace(PTRACE_SETREGSET, s->pid, (void *)NT_X86_XSTATE, &v) == 0;
-    return good & (ptrace(PTRACE_SETREGS, s->pid, NULL, &s->regs) == 0) ? 0 : -1;
+    bool has_vectors = ptrace(PTRACE_SETREGSET, s->pid, (void *)NT_X86_XSTATE, &v) == 0;
+    bool has_regs = ptrace(PTRACE_SETREGS, s->pid, NULL, &s->regs) == 0; /* also if the others failed */
+    return has_vectors && has_regs ? 0 : -1;
 }
 
 /* ---- calling ---- */

@@ -158,7 +158,9 @@ def held(kind, classes, daemon):
 
 def cycles(classes, daemon):
     seconds = 120 if LONG else 30
-    p = java("-cp", classes, "Mix", "threads", str(seconds), options=["-Dotel.service.name=orders"])
+    # Its heap is there from the start, so that what grows is something else.
+    p = java("-cp", classes, "Mix", "threads", str(seconds),
+             options=["-Dotel.service.name=orders", "-Xms128m", "-XX:+AlwaysPreTouch"])
     await_jvm(p)
     states = []
     for i in range(CYCLES):

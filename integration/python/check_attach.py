@@ -178,10 +178,18 @@ def in_flight(python, mode, place):
 
 # ---- many cycles ----
 
+def target_of(link):
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:  # closed in between
+        return ""
+
+
 def state(pid):
-    fds = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    fds = [target_of(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
     kib = int(pathlib.Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
-    return len(fds), sum("perf_event" in fd for fd in fds), kib
+    own = [fd for fd in fds if fd and not fd.startswith("pipe:") and "pidfd" not in fd]  # the load's children come and go
+    return len(own), sum("perf_event" in fd for fd in fds), kib
 
 
 LOAD = """

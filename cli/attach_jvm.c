@@ -140,6 +140,9 @@ static int await_hooks(const struct jvm *j, int *ret, struct dvt_err *err)
         if (rc || (*ret & DVT_REPORT_HOOKED)) {
             return rc;
         }
+        if (!(*ret & DVT_REPORT_LIVE)) {
+            return dvt_fail(err, DVT_ESTATE, 0, "the agent cannot start in it: a setting in its environment is refused, such as DOVETAIL_TAG");
+        }
         nanosleep(&t, NULL);
     }
     return dvt_fail(err, DVT_EIO, 0,

@@ -78,8 +78,9 @@ static bool command_of(pid_t pid, char out[MAX_LINE])
     return n > 0;
 }
 
-static bool is_called(pid_t pid, const char *pattern)
+static bool is_called(pid_t pid, const void *what)
 {
+    const char *pattern = what;
     char line[MAX_LINE];
     struct target t = {.pid = pid};
     if (!command_of(pid, line)) {
@@ -91,7 +92,8 @@ static bool is_called(pid_t pid, const char *pattern)
     return same;
 }
 
-int processes_by_name(struct processes *p, const char *pattern, struct dvt_err *err)
+/* DVT_ENOENT, without a text: none is. */
+static int add_all(struct processes *p, bool (*is_it)(pid_t pid, const void *what), const void *what, struct dvt_err *err)
 {
     DIR *dir = open_proc(err);
     size_t before = p->n;
@@ -99,16 +101,22 @@ int processes_by_name(struct processes *p, const char *pattern, struct dvt_err *
         return DVT_EIO;
     }
     for (pid_t pid; (pid = next_pid(dir));) {
-        if (is_called(pid, pattern)) {
+        if (is_it(pid, what)) {
             add(p, pid);
         }
     }
     closedir(dir);
-    return p->n > before ? 0
-                         : dvt_fail(err, DVT_ENOENT, 0,
-                                    "no process is called \"%.100s\": a pattern such as \"*order*\" is held against the "
-                                    "program's name and the whole command line",
-                                    pattern);
+    return p->n > before ? 0 : DVT_ENOENT;
+}
+
+int processes_by_name(struct processes *p, const char *pattern, struct dvt_err *err)
+{
+    int rc = add_all(p, is_called, pattern, err);
+    return rc != DVT_ENOENT ? rc
+                            : dvt_fail(err, DVT_ENOENT, 0,
+                                       "no process is called \"%.100s\": a pattern such as \"*order*\" is held against the "
+                                       "program's name and the whole command line",
+                                       pattern);
 }
 
 static pid_t parent_of(pid_t pid)
@@ -124,8 +132,9 @@ static pid_t parent_of(pid_t pid)
     return p && sscanf(p, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-static bool is_below(pid_t pid, pid_t root)
+static bool is_below(pid_t pid, const void *what)
 {
+    pid_t root = *(const pid_t *)what;
     for (int i = 0; pid && i < MAX_DEPTH; i++, pid = parent_of(pid)) {
         if (pid == root) {
             return true;
@@ -136,18 +145,8 @@ static bool is_below(pid_t pid, pid_t root)
 
 int processes_by_tree(struct processes *p, pid_t root, struct dvt_err *err)
 {
-    DIR *dir = open_proc(err);
-    size_t before = p->n;
-    if (!dir) {
-        return DVT_EIO;
-    }
-    for (pid_t pid; (pid = next_pid(dir));) {
-        if (is_below(pid, root)) {
-            add(p, pid);
-        }
-    }
-    closedir(dir);
-    return p->n > before ? 0 : dvt_fail(err, DVT_ENOENT, 0, "there is no process %d", (int)root);
+    int rc = add_all(p, is_below, &root, err);
+    return rc != DVT_ENOENT ? rc : dvt_fail(err, DVT_ENOENT, 0, "there is no process %d", (int)root);
 }
 
 /* ---- control groups ---- */

@@ -313,10 +313,11 @@ int target_socket(const struct target *t, int family, int type)
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)t->pid);
     int ours = open_network("self"), its = open_network(pid), fd = -1;
-    if (ours >= 0 && its >= 0 && (is_same(ours, its) || setns(its, CLONE_NEWNET) == 0)) {
+    bool is_ours = is_same(ours, its);
+    if (ours >= 0 && its >= 0 && (is_ours || setns(its, CLONE_NEWNET) == 0)) {
         fd = socket(family, type | SOCK_CLOEXEC, 0);
         int no = errno;
-        if (!is_same(ours, its) && setns(ours, CLONE_NEWNET) != 0) {
+        if (!is_ours && setns(ours, CLONE_NEWNET) != 0) {
             abort(); /* cannot be: it is where we come from; going on in another would be worse */
         }
         errno = no;

@@ -112,6 +112,11 @@ const char *__tsan_default_suppressions(void)
 }
 #endif
 
+static inline uint32_t my_tid(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
 /* ---- rings ---- */
 
 static inline long fake_perf_open(uint32_t tid, uint64_t period_ns)

@@ -11,11 +11,6 @@
 static char dir[64] = "/tmp/dvt-core-XXXXXX";
 static struct fake fake;
 
-static uint32_t my_tid(void)
-{
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 static void begin(void)
 {
     fake_free(&fake);
@@ -55,9 +50,13 @@ static int start_dormant(void)
     return dvt_start(&(struct dvt_options){.socket = "/nowhere/s", .dormant = true});
 }
 
-static bool is_known(void)
+/* For the n-th time; until the daemon samples this thread. */
+static void wake(size_t n)
 {
-    return fake_wait(&fake, fake.n_heartbeats > 0 && fake_knows(&fake, my_tid(), false));
+    CU_ASSERT_EQUAL(ring(DVT_BELL_WAKE), DVT_BELL_AWAKE);
+    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_hellos == n));
+    dvt_thread_start();
+    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_heartbeats > 0 && fake_knows(&fake, my_tid(), false)));
 }
 
 static void test_it_is_woken_and_put_to_sleep_again_and_again(void)
@@ -68,10 +67,7 @@ static void test_it_is_woken_and_put_to_sleep_again_and_again(void)
     CU_ASSERT_EQUAL(ring(DVT_BELL_REPORT), DVT_BELL_ASLEEP);
     CU_ASSERT_PTR_NULL(dvt_scope_open(NULL).thread);
     for (size_t i = 1; i <= ROUNDS; i++) {
-        CU_ASSERT_EQUAL(ring(DVT_BELL_WAKE), DVT_BELL_AWAKE);
-        CU_ASSERT_FATAL(fake_wait(&fake, fake.n_hellos == i));
-        dvt_thread_start();
-        CU_ASSERT_FATAL(is_known());
+        wake(i);
         dvt_scope_close(dvt_scope_open(&(struct dvt_scope_args){.name = "awake", .always = true}));
         CU_ASSERT_EQUAL(ring(DVT_BELL_REPORT), DVT_BELL_AWAKE);
         CU_ASSERT_EQUAL(ring(DVT_BELL_SLEEP), DVT_BELL_ASLEEP);
@@ -89,15 +85,10 @@ static void test_a_scope_that_is_open_over_a_sleep_is_not_sent(void)
 {
     begin();
     CU_ASSERT_EQUAL_FATAL(start_dormant(), 0);
-    CU_ASSERT_EQUAL(ring(DVT_BELL_WAKE), DVT_BELL_AWAKE);
-    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_hellos == 1));
-    dvt_thread_start();
-    CU_ASSERT_FATAL(is_known());
+    wake(1);
     struct dvt_scope s = dvt_scope_open(&(struct dvt_scope_args){.name = "over it", .always = true});
     CU_ASSERT_EQUAL(ring(DVT_BELL_SLEEP), DVT_BELL_ASLEEP);
-    CU_ASSERT_EQUAL(ring(DVT_BELL_WAKE), DVT_BELL_AWAKE);
-    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_hellos == 2));
-    CU_ASSERT_FATAL(is_known());
+    wake(2);
     dvt_scope_close(s);
     dvt_scope_close(dvt_scope_open(&(struct dvt_scope_args){.name = "after it", .always = true}));
     dvt_stop(5000);
@@ -120,10 +111,7 @@ static void test_cpu_time_of_a_sleep_is_not_missing(void)
     enum { ASLEEP_NS = 200000000 };
     begin();
     CU_ASSERT_EQUAL_FATAL(start_dormant(), 0);
-    CU_ASSERT_EQUAL(ring(DVT_BELL_WAKE), DVT_BELL_AWAKE);
-    CU_ASSERT_FATAL(fake_wait(&fake, fake.n_hellos == 1));
-    dvt_thread_start();
-    CU_ASSERT_FATAL(is_known());
+    wake(1);
     CU_ASSERT_EQUAL(ring(DVT_BELL_SLEEP), DVT_BELL_ASLEEP);
     uint64_t until = cpu_ns() + ASLEEP_NS;
     while (cpu_ns() < until)

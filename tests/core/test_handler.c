@@ -14,11 +14,6 @@ static _Atomic int app_signals;
 static _Atomic bool can_resolve = true;
 static _Atomic int resolve_calls;
 
-static uint32_t my_tid(void)
-{
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 static uint64_t burn_sink;
 
 static void burn_until(bool (*done)(void))

@@ -15,11 +15,6 @@ static char dir[64] = "/tmp/dvt-core-XXXXXX";
 static struct fake fake;
 static struct dvt_shim_counts before;
 
-static uint32_t my_tid(void)
-{
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 static void reset(void)
 {
     fake_free(&fake);

@@ -11,11 +11,6 @@ static char dir[] = "/tmp/dvt-core-XXXXXX";
 static struct fake fake;
 static struct dvt_shim_counts before; /* counts go on over restarts */
 
-static uint32_t my_tid(void)
-{
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 /* A daemon, a started library, and this thread armed. */
 static void begin(void)
 {

@@ -207,9 +207,11 @@ static inline bool dvt_scope_drop_fast(struct dvt_scope h, const struct dvt_name
     if (s != dvt_tls_slot || !s || atomic_load_explicit(&s->remote_pending, memory_order_relaxed))
         return false;
     depth = dvt_depth(s);
+    if (depth == 0)
+        return false;
     struct dvt_frame *f = &s->frames[depth - 1];
     __asm__("" : "+r"(f)); /* its address is computed once */
-    if (depth == 0 || f->serial != h.serial)
+    if (f->serial != h.serial)
         return false;
     uint64_t head = dvt_glance_at_head(s, &word);
     if (head != f->head_open || word != f->drop_word)
